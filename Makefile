@@ -44,6 +44,8 @@ define SOAK
 ./store/postgres -run TestCrash$$ -transitions 1
 ./store/postgres -run TestConnectionLoss -losses 1
 ./store/postgres -run TestServerCrash -crashes 50
+./store/zookeeper -run TestPartitions -partitions 24
+./app/ingest/merritt -run TestRandom -actions 10000
 ./store/postgres -run TestRandom -random-seeds 200 -random-calls 1000
 ./app/ingest -run TestPowerCutAnywhere -every-cut
 ./flow/durable -run KilledFlows -flows 200
@@ -60,6 +62,7 @@ define SOAK
 ./cmd/stagepost -run BigArchive -archived-files 10000
 ./cmd/stagepost -run TestArchiveKill$$ -archive-kills 0
 ./web -run TestFirstPage -page-jobs 1000000 -page-time 100ms
+./cmd/stagepost -run TestCluster$$ -cluster.jobs 1000 -cluster.disturbances 100
 endef
 export SOAK
 

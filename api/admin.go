@@ -64,6 +64,8 @@ type Health struct {
 	Version string   `json:"version"`
 	Store   string   `json:"store"`
 	Durable bool     `json:"durable"`
+	Place   string   `json:"place,omitempty"`  // of a store that servers share
+	Leader  string   `json:"leader,omitempty"` // the server that leads those that share the store
 	Engine  string   `json:"engine"`
 	Kinds   []string `json:"kinds"`
 

@@ -110,7 +110,7 @@ func (s Setting) Shown() string {
 	if s.Secret && text != "" {
 		return "***"
 	}
-	if u, err := url.Parse(text); err == nil && u.User != nil && u.Host != "" {
+	if u, err := url.Parse(text); err == nil && u.User != nil && u.Scheme != "" {
 		return u.Redacted()
 	}
 	return text

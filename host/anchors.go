@@ -11,24 +11,24 @@ import (
 	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/history"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
-	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 // anchorsName is the directory of the anchors of histories in the data directory.
 const anchorsName = "anchors"
 
 // openAnchors makes the maker of anchors, if the settings do not turn it off.
-func (r *Server) openAnchors(s *Settings, files *sqlite.Store) error {
+func (r *Server) openAnchors(s *Settings) error {
 	own, err := s.authorities()
 	if err != nil {
 		return cli.Usage(err)
 	}
-	if s.AnchorEvery <= 0 {
+	if s.AnchorEvery <= 0 || r.store.Histories == nil {
 		return nil
 	}
 	r.anchors = history.New(history.Options{
-		Dir: filepath.Join(r.Data, anchorsName), Source: files, Installation: files.Installation(),
+		Dir: filepath.Join(r.Shared, anchorsName), Source: r.store.Histories, Installation: r.store.Installation,
 		Every: s.AnchorEvery, Keep: s.RecordsKeep, Log: r.Log,
 		Leads: func() bool { return r.Engine.Leads() },
 		Authorities: func() []*timestamp.Authority {
@@ -63,6 +63,11 @@ func (s *Settings) authorities() (all []*timestamp.Authority, err error) {
 
 // Export writes an export of all histories with their anchors.
 func (d *Maintenance) Export(ctx context.Context, w io.Writer) error {
-	_, err := history.Export(ctx, w, filepath.Join(d.Dir, anchorsName), d.Store.Installation(), d.Store, time.Now())
+	if d.Store.Histories == nil {
+		return job.Errorf(job.Refused, "export", "", "a store of kind %s has no export of histories; stagepost admin "+
+			"verify checks them", d.Store.Jobs.Properties().Name)
+	}
+	_, err := history.Export(ctx, w, filepath.Join(d.Dir, anchorsName), d.Store.Installation, d.Store.Histories,
+		time.Now())
 	return err
 }

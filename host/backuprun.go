@@ -120,6 +120,9 @@ func (d *Maintenance) Backup(ctx context.Context, b client.Backup) (client.Backe
 }
 
 func (d *Maintenance) backUp(ctx context.Context, b client.Backup, by lifecycle.Actor) (client.BackedUp, error) {
+	if d.Store.Freeze == nil {
+		return client.BackedUp{}, &job.Error{Op: "backup", Kind: job.Refused, Err: errors.New(d.Store.Instead)}
+	}
 	if b.Name == "" {
 		b.Name = backup.NameAt("backup-", time.Now())
 	}
@@ -178,7 +181,7 @@ func BackedUp(dir string, m *backup.Manifest) client.BackedUp {
 // enter enters what was done to the data directory in the audit list.
 func (d *Maintenance) enter(ctx context.Context, by lifecycle.Actor, event lifecycle.Event, actor, note,
 	object string) error {
-	return EnterAudit(ctx, d.Store, job.Audit{Event: event, By: by, Actor: actor, Note: note, Object: object})
+	return EnterAudit(ctx, d.Store.Jobs, job.Audit{Event: event, By: by, Actor: actor, Note: note, Object: object})
 }
 
 // EnterAudit enters what was done now in the audit list of a store.
@@ -213,7 +216,7 @@ func (d *Maintenance) scheduled(ctx context.Context) error {
 	}
 	if l := d.last(); l.Dir == dir {
 		if _, gone := os.Stat(filepath.Join(dir, l.Name)); gone != nil {
-			if all, err := backup.List(dir, d.Store.Installation()); err == nil && len(all) == 0 {
+			if all, err := backup.List(dir, d.Store.Installation); err == nil && len(all) == 0 {
 				return job.Errorf(job.Unavailable, "backup", "",
 					"backup.dir: %s has none of the backups that were made there, the last one %s: mount its file "+
 						"system, or make one by hand (stagepost admin backup)", dir, l.Name)
@@ -227,6 +230,6 @@ func (d *Maintenance) scheduled(ctx context.Context) error {
 	if _, err := d.backUp(ctx, b, lifecycle.Engine); err != nil {
 		return err
 	}
-	_, err = backup.Prune(dir, d.Store.Installation(), d.Settings.BackupKeep)
+	_, err = backup.Prune(dir, d.Store.Installation, d.Settings.BackupKeep)
 	return err
 }

@@ -31,6 +31,12 @@ type schedule struct {
 
 // openBackups makes the schedule of a server, and removes what a backup left that was under way when the server ended.
 func (r *Server) openBackups(s *Settings, d *Maintenance) error {
+	if r.store.Freeze == nil {
+		if s.BackupEvery > 0 {
+			return cli.Usagef("backup.every must be off: %s", r.store.Instead)
+		}
+		return nil
+	}
 	if s.BackupKeep < 1 {
 		return cli.Usagef("backup.keep must be at least 1; backup.every: off makes no backups")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/backup"
+	"github.com/stagepost/stagepost/host/stores"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -126,7 +127,7 @@ func TestScheduledBackups(t *testing.T) {
 	defer store.Close()
 	s := NewSettings()
 	s.Data, s.BackupDir, s.BackupKeep = data, dir, 2
-	d := &Maintenance{Store: store, Dir: data, Settings: s}
+	d := &Maintenance{Store: stores.OfSQLite(store), Dir: data, Settings: s}
 	refused := func(what, want string) {
 		t.Helper()
 		if err := d.scheduled(t.Context()); err == nil || !strings.Contains(err.Error(), want) {

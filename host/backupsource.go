@@ -14,17 +14,15 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/stagepost/stagepost/backup"
+	"github.com/stagepost/stagepost/host/stores"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// StoreFile is the database of the store in a data directory.
-const StoreFile = "stagepost.db"
-
 // source returns what a backup of the data directory contains, with or without a server on it.
 func (d *Maintenance) source(ctx context.Context) (*backup.Source, error) {
 	s := &backup.Source{
-		Data: d.Dir, Entries: d.Settings.DurableData(), Installation: d.Store.Installation(), Version: build.Version(),
+		Data: d.Dir, Entries: d.Settings.DurableData(), Installation: d.Store.Installation, Version: build.Version(),
 		Elsewhere: map[string]string{},
 		Freeze:    d.Store.Freeze, Open: d.Settings.openCopies,
 		Pin: func(file string) (backup.Pinned, error) { return sqlite.Pin(file) },
@@ -120,7 +118,7 @@ type copies struct {
 func (s *Settings) openCopies(dir string) (backup.Databases, error) {
 	var c copies
 	var err error
-	if c.store, err = OpenReading(filepath.Join(dir, StoreFile), "mode=ro&immutable=1"); err != nil {
+	if c.store, err = OpenReading(filepath.Join(dir, stores.SQLiteFile), "mode=ro&immutable=1"); err != nil {
 		return nil, err
 	}
 	for _, m := range s.Modules {
@@ -153,7 +151,7 @@ func (c copies) Schemas() map[string]int {
 	all := map[string]int{}
 	var n int
 	if c.store.QueryRow("SELECT max(version) FROM schema_version").Scan(&n) == nil {
-		all[StoreFile] = n
+		all[stores.SQLiteFile] = n
 	}
 	for _, of := range c.of {
 		maps.Copy(all, of.Schemas())
@@ -172,7 +170,7 @@ func (c copies) Close() error {
 
 // SetReader returns how this program reads backups.
 func (s *Settings) SetReader() backup.Reader {
-	r := backup.Reader{Schemas: map[string]int{StoreFile: sqlite.Schema()}}
+	r := backup.Reader{Schemas: map[string]int{stores.SQLiteFile: sqlite.Schema()}}
 	for _, m := range s.Modules {
 		maps.Copy(r.Schemas, m.Schemas)
 	}

@@ -5,17 +5,17 @@ import (
 	"fmt"
 
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/host/stores"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
-	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 // Maintenance checks and backs up a data directory, with or without a server on it.
 type Maintenance struct {
-	Store *sqlite.Store
-	Dir   string // the data directory
+	Store *stores.Store
+	Dir   string // the directory with the files of jobs
 
 	Settings *Settings // which name the contents of backups and their directory
 	backups  backups
@@ -76,6 +76,11 @@ func (d *Maintenance) lives() (func(job.Kind) *lifecycle.Table, error) {
 // Fsck checks what the store derives from records, and compares these with the files of the applications. Only the
 // first can be made anew here, which is entered in the audit list.
 func (d *Maintenance) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error) {
+	if f.Repair && d.Store.Fsck == nil {
+		return client.Checkup{Faults: []string{}}, job.Errorf(job.Refused, "fsck", "", "a store of kind %s derives "+
+			"nothing outside the transactions of its database, and so has nothing to repair: leave out --repair",
+			d.Store.Jobs.Properties().Name)
+	}
 	if f.Repair {
 		if err := d.enter(ctx, lifecycle.Operator, "fsck-repair", f.Actor, f.Note, ""); err != nil {
 			return client.Checkup{Faults: []string{}}, err
@@ -85,17 +90,11 @@ func (d *Maintenance) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, 
 	if err != nil {
 		return client.Checkup{Faults: []string{}}, err
 	}
-	r, err := d.Store.Fsck(ctx, lifeOf, f.Repair)
-	c := client.Checkup{Jobs: int(r.Jobs), Entries: int(r.Events), Faults: []string{}, Sound: r.Clean()}
-	for _, f := range r.Faults {
-		c.Faults = append(c.Faults, f.String())
-		if f.Repaired {
-			c.Repaired++
-		}
+	check := func() (client.Checkup, error) { return d.Verify(ctx, "") }
+	if d.Store.Fsck != nil {
+		check = func() (client.Checkup, error) { return d.Store.Fsck(ctx, lifeOf, f.Repair) }
 	}
-	if r.More > 0 {
-		c.Faults = append(c.Faults, fmt.Sprintf("and %d more", r.More))
-	}
+	c, err := check()
 	for _, m := range d.Settings.Modules {
 		if err != nil {
 			break
@@ -111,7 +110,7 @@ func (d *Maintenance) check(ctx context.Context, m *module.Module, c *client.Che
 		return nil
 	}
 	check := func(ctx context.Context) (module.Findings, error) {
-		return m.Check(ctx, module.Directory{Dir: d.Dir, Installation: d.Store.Installation(), Store: d.Store})
+		return m.Check(ctx, module.Directory{Dir: d.Dir, Postgres: d.Store.Postgres, Installation: d.Store.Installation, Store: d.Store.Jobs})
 	}
 	if x, ok := d.Apps[m.Name].(module.Checker); ok {
 		check = x.Check

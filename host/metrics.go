@@ -11,11 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stagepost/stagepost/host/stores"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/metrics"
-	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 // newMetrics makes the metrics, which the parts get when they are made.
@@ -23,15 +25,18 @@ func newMetrics(r *Server, s *Settings) *metrics.Metrics {
 	return metrics.New(metrics.Options{Version: build.Version(), Groups: s.MetricsGroups, Log: r.Log})
 }
 
-// bindMetrics joins the metrics to the parts that they ask. files is nil for a store that keeps nothing.
-func (r *Server) bindMetrics(files *sqlite.Store) {
-	from := metrics.Sources{Engine: r.Engine, Topics: r.topics(), Watching: r.server.Watching, Disks: r.disks}
-	if files != nil {
-		from.Waiting = files.Waiting
+// bindMetrics joins the metrics to the parts that they ask.
+func (r *Server) bindMetrics() {
+	from := metrics.Sources{Engine: r.Engine, Topics: r.topics(), Watching: r.server.Watching, Disks: r.disks,
+		Waiting: r.store.Waiting}
+	if r.backups != nil {
 		from.Backups = func() (time.Time, time.Duration) { return r.backups.last(), r.backups.every }
 	}
 	if r.anchors != nil {
 		from.Anchors = func() (time.Time, time.Duration) { return r.anchors.State().Stamped, r.anchors.Every() }
+	}
+	if r.store.Retries != nil {
+		from.More = append(from.More, storeGauges(r.store))
 	}
 	for _, a := range r.apps {
 		if m, ok := a.(module.Measurer); ok {
@@ -39,6 +44,27 @@ func (r *Server) bindMetrics(files *sqlite.Store) {
 		}
 	}
 	r.metrics.Bind(from)
+}
+
+// storeGauges are those of a store that servers share.
+func storeGauges(s *stores.Store) metrics.Source {
+	leads := metrics.NewGauge("store_leader", "1 if this server leads those that share the store.")
+	retries := metrics.NewGauge("store_retries", "Operations of the store that were tried again since the start.")
+	used := metrics.NewGauge("store_connections_used", "Connections to the database that read.")
+	most := metrics.NewGauge("store_connections", "Connections to the database that may read.")
+	return metrics.Source{Name: "store", Gauges: []*prometheus.Desc{leads, retries, used, most},
+		Collect: func(_ context.Context, put metrics.Putter) error {
+			leading := 0.0
+			if s.Leads() {
+				leading = 1
+			}
+			n, limit := s.Connections()
+			put(leads, leading)
+			put(retries, float64(s.Retries()))
+			put(used, float64(n))
+			put(most, float64(limit))
+			return nil
+		}}
 }
 
 // topics names the messages that the applications deliver.
@@ -53,10 +79,13 @@ func (r *Server) topics() []string {
 // disks returns the directories whose free space is a metric: the data directory and the storage locations.
 func (r *Server) disks() map[string]string {
 	all := map[string]string{"data": r.Data}
+	if r.Shared != r.Data {
+		all["shared"] = r.Shared
+	}
 	for _, a := range r.apps {
 		if p, ok := a.(module.StorageLister); ok {
 			for _, dir := range p.StorageLocations() {
-				all[placeName(r.Data, dir)] = dir
+				all[placeName(r.Shared, dir)] = dir
 			}
 		}
 	}

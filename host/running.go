@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/history"
+	"github.com/stagepost/stagepost/host/stores"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/internal/pacer"
@@ -27,8 +27,6 @@ import (
 	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/server/token"
-	"github.com/stagepost/stagepost/store/mem"
-	"github.com/stagepost/stagepost/store/sqlite"
 	"github.com/stagepost/stagepost/web"
 )
 
@@ -37,6 +35,7 @@ type Server struct {
 	URL        string // where it answers
 	MetricsURL string // where the metrics are, if they have an address of their own
 	Data       string // absolute path of the data directory
+	Shared     string // absolute path of the directory with the files of jobs
 	Engine     *engine.Engine
 	Open       int64 // jobs that had not ended when it started
 
@@ -44,6 +43,7 @@ type Server struct {
 	grace     time.Duration
 	stalls    time.Duration // of the engine's sweep, beyond which the server is ailing
 	metrics   *metrics.Metrics
+	store     *stores.Store
 	space     *space
 	server    *server.Server
 	http      *http.Server
@@ -66,8 +66,8 @@ type Server struct {
 }
 
 // countOpen counts the jobs that have not ended, whose work this server continues.
-func (r *Server) countOpen(store job.Store) (n int64, err error) {
-	counts, err := store.Count(context.Background())
+func (r *Server) countOpen() (n int64, err error) {
+	counts, err := r.store.Jobs.Count(context.Background())
 	for _, t := range counts {
 		if life := r.Engine.Life(t.Kind); life == nil || !life.Ended(t.State) {
 			n += t.Jobs
@@ -86,7 +86,11 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, cli.Usagef("data: %w (--data DIR names a directory that this user can write)", err)
 	}
-	r := &Server{Data: dir, Log: log, grace: s.Grace, stalls: stalledFor(s.Sweep),
+	shared, err := s.sharedDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Server{Data: dir, Shared: shared, Log: log, grace: s.Grace, stalls: stalledFor(s.Sweep),
 		failed: make(chan struct{}), named: map[string]module.App{}}
 	r.metrics = newMetrics(r, s)
 	if err := r.assemble(ctx, s); err != nil {
@@ -120,23 +124,18 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 			return cli.Usage(err)
 		}
 	}
-	store, files, err := r.open(ctx, s)
-	if err != nil {
+	if err := r.open(ctx, s); err != nil {
 		return err
 	}
-	r.space = &space{dir: r.Data, reserve: s.reserve(), store: files}
-	logs, err := joblog.Open(filepath.Join(r.Data, "logs"),
+	r.space = &space{dir: r.Shared, reserve: s.reserve(), store: r.store}
+	logs, err := joblog.Open(filepath.Join(r.Shared, "logs"),
 		joblog.Options{MaxBytes: s.JobLogBytes, OpenFiles: s.JobLogFiles})
 	if err != nil {
 		return err
 	}
 	r.closers = append(r.closers, logs)
-	installation := "" // a store that keeps nothing has none: the inventory keeps one of its own
-	if files != nil {
-		installation = files.Installation()
-	}
-	host := r.hostOf(s, store, installation, logs)
-	if host.Mail, err = s.mail(r.Data, r.Log); err != nil {
+	host := r.hostOf(s, logs)
+	if host.Mail, err = s.mail(r.Shared, r.Log); err != nil {
 		return err
 	}
 	for _, warning := range s.mailWarnings() {
@@ -154,10 +153,10 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 			r.apps, r.named[m.Name], r.closers = append(r.apps, a), a, append(r.closers, a)
 		}
 	}
-	if r.Engine, err = engine.New(store, r.works(), r.engineOptions(s, logs)); err != nil {
+	if r.Engine, err = engine.New(r.store.Jobs, r.works(), r.engineOptions(s, logs)); err != nil {
 		return err
 	}
-	if r.Open, err = r.countOpen(store); err != nil {
+	if r.Open, err = r.countOpen(); err != nil {
 		return err
 	}
 	for _, a := range r.apps {
@@ -168,14 +167,15 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 			}
 		}
 	}
-	return r.openServer(s, &server.Options{Engine: r.Engine, Logs: logs, Topics: r.topics()}, files)
+	return r.openServer(s, &server.Options{Engine: r.Engine, Logs: logs, Topics: r.topics()})
 }
 
 // hostOf makes what the applications get.
-func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs *joblog.Logs) *module.Host {
+func (r *Server) hostOf(s *Settings, logs *joblog.Logs) *module.Host {
 	pace := &pacer.Pacer{Rate: s.FixityRate}
 	h := &module.Host{
-		Dir: r.Data, Config: s.Set, Store: store, Installation: installation, Log: r.Log, Logs: logs,
+		Dir: r.Shared, Own: r.Data, Postgres: r.store.Postgres, ZooKeeper: r.store.ZooKeeper, Config: s.Set,
+		Store: r.store.Jobs, Installation: r.store.Installation, Log: r.Log, Logs: logs,
 		Metrics: r.metrics, Hosts: s.hosts(),
 		UploadBytes: s.UploadBytes, Admit: r.space.Admit, FixityPace: pace.Wait,
 		Engine: func() *engine.Engine { return r.Engine },
@@ -184,10 +184,10 @@ func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs 
 		},
 	}
 	if r.tokens != nil {
-		h.Tokens = r.tokens
+		h.Identities = r.tokens
 		h.Valid = func() []string {
 			var all []string
-			for _, hash := range r.tokens.Valid() {
+			for _, hash := range r.tokens.All() {
 				all = append(all, hash.String())
 			}
 			return all
@@ -197,22 +197,24 @@ func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs 
 }
 
 // openServer makes the server. It adds to its options the settings and the maintenance of the data.
-func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store) error {
+func (r *Server) openServer(s *Settings, o *server.Options) error {
 	o.Lives, o.Storage, o.Alive, o.Version, o.Log = s.Lives(), r.space, r.healthy, build.Version(), r.Log
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
 	o.Metrics, o.MetricsElsewhere, o.ReasonsRequired = r.metrics, s.MetricsListen != "", s.ReasonsRequired()
 	if r.tokens != nil {
-		o.Tokens = r.tokens
+		o.Identities = r.tokens
 	}
-	warn := []func() []string{s.mailWarnings}
-	if files != nil {
-		d := &Maintenance{Store: files, Dir: r.Data, Settings: s, Apps: r.named}
+	warn := []func() []string{s.mailWarnings, s.storeWarnings}
+	if r.store.Durable() {
+		d := &Maintenance{Store: r.store, Dir: r.Shared, Settings: s, Apps: r.named}
 		if err := r.openBackups(s, d); err != nil {
 			return err
 		}
 		o.Maintenance = d
-		warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
-		if err := r.openAnchors(s, files); err != nil {
+		if r.backups != nil {
+			warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
+		}
+		if err := r.openAnchors(s); err != nil {
 			return err
 		}
 		if r.anchors != nil {
@@ -240,13 +242,14 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 		return all
 	}
 	r.server = server.New(*o)
+	r.server.Add(server.Part{Health: r.describeStore})
 	r.server.Add(web.Part(r.server))
 	for _, m := range s.Modules {
 		if m.Part != nil {
 			r.server.Add(m.Part(r.server, r.named[m.Name]))
 		}
 	}
-	r.bindMetrics(files)
+	r.bindMetrics()
 	r.http = listen.HTTP(r.server, r.Log)
 	return nil
 }
@@ -291,30 +294,23 @@ func (r *Server) Address(name string) string {
 // App gives the application of a module, or nil if the settings leave it out.
 func (r *Server) App(name string) module.App { return r.named[name] }
 
-// open opens the store and the addresses. files is nil for a store without files.
-func (r *Server) open(ctx context.Context, s *Settings) (store job.Store, files *sqlite.Store, err error) {
-	switch s.Store {
-	case "mem":
-		return mem.New(), nil, r.listen(ctx, s)
-	case "sqlite":
-		files, err := sqlite.Open(r.Data, sqlite.Options{
-			OnLock:   func() (string, error) { err := r.listen(ctx, s); return r.URL, err },
-			OnCommit: r.metrics.Committed, Space: disk.Space, NoLog: s.StoreLog == "off",
-			OnDamage: func(err error) {
-				r.Log.Error("a record is damaged: no list shows it and no worker gets it", "err", err)
-			},
-		})
-		var used *sqlite.InUse
-		switch {
-		case errors.As(err, &used) && used.Process["address"] != "":
-			return nil, nil, fmt.Errorf("another server runs on this data directory: %w", err)
-		case err != nil:
-			return nil, nil, err
-		}
-		r.closers = append(r.closers, files)
-		return files, files, nil
+// open opens the store and the addresses.
+func (r *Server) open(ctx context.Context, s *Settings) (err error) {
+	o, err := s.storeOptions(r.Data, r.Shared)
+	if err != nil {
+		return err
 	}
-	return nil, nil, cli.Usagef("store must be sqlite or mem, not %q", s.Store)
+	o.OnCommit = r.metrics.Committed
+	o.OnFailure = func(err error) { r.Log.Warn("the store tries an operation again", "error", err) }
+	o.OnLock = func() (string, error) { err := r.listen(ctx, s); return r.URL, err }
+	o.OnDamage = func(err error) {
+		r.Log.Error("a record is damaged: no list shows it and no worker gets it", "err", err)
+	}
+	r.store, err = stores.Open(ctx, o)
+	if err == nil && r.store.Closer != nil {
+		r.closers = append(r.closers, r.store.Closer)
+	}
+	return err
 }
 
 func (r *Server) works() []engine.Work {
@@ -333,7 +329,7 @@ func (r *Server) engineOptions(s *Settings, logs engine.JobLogs) engine.Options 
 		}
 	}
 	return engine.Options{
-		Name: s.Name, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics,
+		Name: s.serverName(r.Data), Leads: r.store.Leads, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics,
 		JobLogs: logs, Deliver: deliver,
 		Attempts: s.Attempts, Retain: r.retention(s), Impaired: r.space.impaired,
 	}
@@ -360,17 +356,23 @@ func (r *Server) run() {
 			r.fail(fmt.Errorf("listen: %w", err))
 		}
 	})
-	for _, c := range r.closers {
-		if s, ok := c.(module.Failing); ok {
-			r.stopped.Go(func() {
-				select {
-				case err := <-s.Dead():
-					r.fail(fmt.Errorf("the data directory cannot be written to any more: %w", err))
-				case <-ctx.Done():
-				}
-			})
+	r.watch(ctx, r.store.Dead)
+	for _, a := range r.apps {
+		if f, ok := a.(module.Failing); ok {
+			r.watch(ctx, f.Dead())
 		}
 	}
+}
+
+// watch ends the server when a part of it reports that it cannot continue.
+func (r *Server) watch(ctx context.Context, dead <-chan error) {
+	r.stopped.Go(func() {
+		select {
+		case err := <-dead:
+			r.fail(fmt.Errorf("the data directory cannot be written to any more: %w", err))
+		case <-ctx.Done():
+		}
+	})
 }
 
 // fail notes why the server cannot continue. Only the first reason counts.

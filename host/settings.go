@@ -89,9 +89,11 @@ func (s *Settings) reserve() (most int64) {
 // serveSettings are those of the server itself.
 type serveSettings struct {
 	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it requires tokens"`
-	Store         string        `name:"store" for:"serve" choices:"sqlite mem" default:"sqlite" doc:"where jobs are kept: sqlite, or mem, which loses all when the server ends"`
+	Store         string        `name:"store" for:"serve" default:"sqlite" doc:"where jobs are kept: sqlite, in the data directory; postgres://USER@HOST/DATABASE, which several servers may share; zookeeper://HOST:2181,HOST:2181/NODE, below a node of ZooKeeper servers (/stagepost by default); or mem, which loses all when the server ends. A URL with a password is refused on the command line"`
+	StorePassword string        `name:"store.password_file" for:"serve" doc:"file with the password of the user of the database, which only its owner may write; defaults to none: that of the URL, or what libpq uses (PGPASSWORD, ~/.pgpass)"`
+	Shared        string        `name:"shared" for:"serve" doc:"directory with the files of jobs, which all servers of one store reach, each under its own path; defaults to the data directory"`
 	StoreLog      string        `name:"store.log" for:"serve" choices:"on off" default:"on" doc:"on: commits are acknowledged in a log in front of the database, which has them up to a second later; off: each is a transaction of the database. It may be changed at each start"`
-	Name          string        `name:"name" for:"serve" default:"engine" doc:"the name of this engine among those on the store"`
+	Name          string        `name:"name" for:"serve" doc:"the name of this server among those on the store; defaults to engine, and on a store that servers share to the name of the machine and a digest of the data directory"`
 	Slots         int           `name:"slots" for:"serve" default:"16" doc:"steps that run at once"`
 	Lease         time.Duration `name:"lease" for:"serve" default:"15s" doc:"how long a claim lasts without a renewal"`
 	Sweep         time.Duration `name:"sweep" for:"serve" default:"1s" doc:"between searches for work that no event announced"`

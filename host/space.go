@@ -11,15 +11,15 @@ import (
 
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine/status"
+	"github.com/stagepost/stagepost/host/stores"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 // space watches the file system of the data directory. It is the server's [server.Storage].
 type space struct {
 	dir     string
-	reserve int64         // bytes that uploads leave free
-	store   *sqlite.Store // nil: the jobs are not on this disk
+	reserve int64 // bytes that uploads leave free
+	store   *stores.Store
 
 	mu     sync.Mutex // guards the rest, and lets one probe at a time write
 	proved time.Time  // when storage last accepted a write
@@ -34,11 +34,11 @@ const provedFor = time.Second
 func (s *space) Writable(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fault == nil && time.Since(s.proved) < provedFor && (s.store == nil || s.store.Full().IsZero()) {
+	if s.fault == nil && time.Since(s.proved) < provedFor && s.storeFull().IsZero() {
 		return nil
 	}
 	err := disk.Write(s.dir)
-	if err == nil && s.store != nil {
+	if err == nil && s.store.Writable != nil {
 		err = s.store.Writable(ctx)
 	}
 	switch {
@@ -84,15 +84,21 @@ func (s *space) Admit(bytes int64) error {
 		Err: &job.Full{Dir: s.dir, Free: free, Reserve: s.reserve, Need: bytes}}
 }
 
+// storeFull returns since when the disk of the store is full, if the store has one.
+func (s *space) storeFull() time.Time {
+	if s.store.Full == nil {
+		return time.Time{}
+	}
+	return s.store.Full()
+}
+
 // impaired is what `why` states for every job while storage accepts no writes.
 func (s *space) impaired() *status.Impairment {
 	s.mu.Lock()
 	broken, fault := s.broken, s.fault
 	s.mu.Unlock()
-	if s.store != nil {
-		if since := s.store.Full(); !since.IsZero() {
-			return &status.Impairment{Since: since, Err: s.full()}
-		}
+	if since := s.storeFull(); !since.IsZero() {
+		return &status.Impairment{Since: since, Err: s.full()}
 	}
 	if fault != nil {
 		var full *job.Full

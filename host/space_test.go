@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/host/stores"
 	"github.com/stagepost/stagepost/job"
 )
 
 // TestFailingDisk: a directory that accepts no writes is named with the system's reason, in health and in why, until it
 // does again.
 func TestFailingDisk(t *testing.T) {
-	s := &space{dir: filepath.Join(t.TempDir(), "gone")}
+	s := &space{dir: filepath.Join(t.TempDir(), "gone"), store: &stores.Store{}}
 	err := s.Writable(t.Context())
 	if err == nil || !strings.Contains(err.Error(), s.dir+" accepts no writes") || job.IsFull(err) {
 		t.Errorf("got %v", err)
@@ -38,7 +39,7 @@ func TestFailingDisk(t *testing.T) {
 
 // TestAdmit: uploads leave the reserve free.
 func TestAdmit(t *testing.T) {
-	s := &space{dir: t.TempDir()}
+	s := &space{dir: t.TempDir(), store: &stores.Store{}}
 	if err := s.Admit(0); err != nil {
 		t.Errorf("control: %v", err)
 	}

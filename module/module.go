@@ -20,7 +20,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/metrics"
+	"github.com/stagepost/stagepost/store/zookeeper"
 )
 
 // Module is an application as a program lists it. Only Name is required.
@@ -49,10 +51,13 @@ type Module struct {
 
 // Host is what a server gives to the applications in it.
 type Host struct {
-	Dir          string // the data directory, absolute
+	Dir          string // the directory with the files of jobs, absolute; all servers of a store have the same
+	Own          string // the data directory of this server alone, absolute; Dir if no other server shares the store
+	Postgres     string // the URL of the database of a store in PostgreSQL, which is secret; empty: another kind of store
 	Config       *config.Set
 	Store        job.Store
-	Installation string // empty: the store keeps nothing
+	ZooKeeper    *zookeeper.Store // the same store, if it is in ZooKeeper, whose nodes another system may share
+	Installation string           // empty: the store keeps nothing
 	Log          *slog.Logger
 	Logs         *joblog.Logs
 	Metrics      *metrics.Metrics
@@ -63,10 +68,10 @@ type Host struct {
 	// FixityPace waits until bytes that a fixity check read fit the rate of all applications together.
 	FixityPace func(ctx context.Context, n int) error
 
-	Admit  func(bytes int64) error // refuses what does not fit the disk
-	Tokens server.Tokens           // nil: there are none
-	Valid  func() []string         // hashes of the valid tokens; nil without tokens
-	Engine func() *engine.Engine   // nil until the engine is made
+	Admit      func(bytes int64) error // refuses what does not fit the disk
+	Identities identity.Source         // nil: there is no authentication
+	Valid      func() []string         // hashes of the valid tokens; nil without tokens
+	Engine     func() *engine.Engine   // nil until the engine is made
 
 	// Listen opens an address with the server's limits. Its errors name the setting.
 	Listen func(ctx context.Context, setting, address string) (net.Listener, error)
@@ -149,7 +154,8 @@ func URLOf(address net.Addr) string {
 
 // Directory is a data directory that no server works on.
 type Directory struct {
-	Dir          string
+	Dir          string // with the files of jobs
+	Postgres     string // as in [Host]
 	Installation string
 	Store        job.Store
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
-	"github.com/stagepost/stagepost/server/token"
 )
 
 // TestStreamsOfOneOwner: one owner of tokens has a quarter of the event streams, and 429 with Retry-After for one
@@ -33,19 +33,19 @@ func TestStreamsOfOneOwner(t *testing.T) {
 	}
 	var last *http.Response
 	for range 2 {
-		if last = watch(g.Tokens[token.User]); last.StatusCode != http.StatusOK {
+		if last = watch(g.Tokens[identity.Depositor]); last.StatusCode != http.StatusOK {
 			t.Fatalf("control: %s", last.Status)
 		}
 	}
-	if a := watch(g.Tokens[token.User]); a.StatusCode != http.StatusTooManyRequests ||
+	if a := watch(g.Tokens[identity.Depositor]); a.StatusCode != http.StatusTooManyRequests ||
 		a.Header.Get("Retry-After") == "" {
 		t.Errorf("got %s, Retry-After %q", a.Status, a.Header.Get("Retry-After"))
 	}
-	if a := watch(g.Tokens[token.Operator]); a.StatusCode != http.StatusOK {
+	if a := watch(g.Tokens[identity.Operator]); a.StatusCode != http.StatusOK {
 		t.Errorf("another owner: %s", a.Status)
 	}
 	_ = last.Body.Close()
-	for watch(g.Tokens[token.User]).StatusCode != http.StatusOK { // the server notices the end in its own time
+	for watch(g.Tokens[identity.Depositor]).StatusCode != http.StatusOK { // the server notices the end in its own time
 	}
 }
 
@@ -53,7 +53,7 @@ func TestStreamsOfOneOwner(t *testing.T) {
 func TestRequestsOfOneOwner(t *testing.T) {
 	g := servertest.GuardWith(t, func(_ *servertest.Guarded, o *server.Options) { o.Requests = 1 })
 	j := g.Post(engine.Order{Owner: "ann"})
-	ann, err := client.New(g.Web.URL, client.Options{Token: client.NewSecret(g.Tokens[token.User])})
+	ann, err := client.New(g.Web.URL, client.Options{Token: client.NewSecret(g.Tokens[identity.Depositor])})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,10 +66,10 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 			p.Health(&h)
 		}
 	}
-	if s.Tokens != nil && s.Tokens.Fault() != nil { // what is wrong with the file is not for anyone
+	if s.Identities != nil && s.Identities.Fault() != nil { // what is wrong with the file is not for anyone
 		h.Warnings = append(h.Warnings,
-			"the file of tokens cannot be read or has mistakes: no token is accepted (stagepost admin token "+
-				"list FILE shows the reason)")
+			"a file of tokens or users cannot be read or has mistakes: nothing in it is accepted (stagepost admin "+
+				"token list FILE and stagepost admin user list FILE show the reason)")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()

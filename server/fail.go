@@ -21,6 +21,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Kind == job.Internal {
 		s.Log.Error("request", "method", r.Method, "path", s.loggedPath(r), "error", err)
 	}
+	if p.Status == http.StatusUnauthorized && s.toSignIn(r) {
+		w.Header().Del("WWW-Authenticate")
+		http.Redirect(w, r, signInAt(r), http.StatusSeeOther)
+		return
+	}
 	problem.Write(w, p)
 }
 

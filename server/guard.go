@@ -45,7 +45,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		w = t
 		defer s.answered(t, r, time.Now())
 		defer s.recover(t, r)
-		if s.Tokens == nil && !s.hostIsOurs(r.Host) { // a stranger's page has no token
+		if s.Identities == nil && !s.hostIsOurs(r.Host) { // a stranger's page has no token
 			s.fail(w, r, problem.Refuse(http.StatusMisdirectedRequest, job.Refused,
 				"this server is not called %.100q", r.Host))
 			return

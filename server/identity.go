@@ -10,156 +10,206 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/problem"
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// Tokens know who sends a request; *token.Tokens do.
-type Tokens interface {
-	// Check returns who has the token of a request, or an error of package token.
-	Check(r *http.Request) (token.Identity, error)
-
-	// Fault returns why no token is valid although there are some; nil otherwise.
-	Fault() error
-
-	// Valid lists the hashes of the tokens that are accepted now.
-	Valid() []token.Hash
-}
-
-// may lists the roles of tokens for each role of a route. Which jobs a user may see is decided in admit.
-var may = map[Role][]token.Role{
-	Person:   {token.User, token.Operator, token.Admin},
-	Own:      {token.User, token.Operator, token.Admin},
-	Shared:   {token.User, token.Operator, token.Admin},
-	Operator: {token.Operator, token.Admin},
-	Worker:   {token.Worker, token.Admin},
-	Admin:    {token.Admin},
-}
-
 type identityKey struct{}
 
-// identityOf returns who sends the request of a context; ok is false without authentication and on routes for anyone.
-func identityOf(ctx context.Context) (who token.Identity, ok bool) {
-	who, ok = ctx.Value(identityKey{}).(token.Identity)
+// Who returns who sends a request. ok is false without authentication, and on routes for anyone if the request has no
+// valid credential.
+func Who(ctx context.Context) (who identity.Identity, ok bool) {
+	who, ok = ctx.Value(identityKey{}).(identity.Identity)
 	return who, ok
 }
 
-// OwnerOf returns the owner of the token of a request, for handlers that are made outside and mounted in a route; ""
-// without authentication.
+// OwnerOf returns the name of the sender of a request, which is the owner of its jobs; "" without authentication.
 func OwnerOf(ctx context.Context) string {
-	who, _ := identityOf(ctx)
-	return who.Owner
+	who, _ := Who(ctx)
+	return who.Name
 }
 
-// TokenOf returns the hash of the token of a request; "" without authentication.
+// TokenOf returns the hash of the API token of a request; "" for other ways of authentication and without it.
 func TokenOf(ctx context.Context) string {
-	if who, ok := identityOf(ctx); ok {
-		return who.Token.String()
+	if who, ok := Who(ctx); ok && who.Way == identity.ByToken {
+		return who.Key.String()
 	}
 	return ""
 }
 
-// boundTo returns the owner to whose jobs a request is limited; "" if it is not limited.
+// UserOf returns the owner to whose jobs a request is limited; "" if it is not limited.
 func UserOf(ctx context.Context) string {
-	if who, ok := identityOf(ctx); ok && who.Role == token.User {
-		return who.Owner
+	if who, ok := Who(ctx); ok && who.Role == identity.Depositor {
+		return who.Name
 	}
 	return ""
 }
 
-// IsUser reports whether a request comes from a token of the role user, who is no staff.
+// IsUser reports whether a request comes from a depositor, who is no staff.
 func IsUser(ctx context.Context) bool { return UserOf(ctx) != "" }
 
-// admit decides whether a request may reach its route, and gives it with the identity of its sender. No other
-// function does: the table has the role of each route, and a route without a rule for users is closed to them.
+// admit decides whether a request may reach its route, and returns it with the identity of its sender. No other
+// function does: the table has the role of each route, and a route without a rule is closed.
 func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*http.Request, error) {
-	if s.Tokens == nil {
+	if s.Identities == nil {
 		return r, nil
 	}
 	if route.Who == Anyone {
-		if token.InURL(r.URL) {
-			return nil, problem.Refuse(http.StatusBadRequest, job.Invalid, "%w", token.ErrInURL)
-		}
-		return r, nil
+		return s.admitAnyone(r)
 	}
 	if _, password, ok := r.BasicAuth(); ok && route.Basic && len(r.Header.Values("Authorization")) == 1 {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+password)
 	}
-	who, err := s.Tokens.Check(r)
-	if errors.Is(err, token.ErrInURL) {
-		return nil, problem.Refuse(http.StatusBadRequest, job.Invalid, "%w", err)
-	}
-	if errors.Is(err, token.ErrFault) {
-		w.Header().Set("Retry-After", "5")
-		return nil, job.Errorf(job.Unavailable, "token", "", "%w", err)
-	}
+	who, err := s.Identities.Identify(r)
 	if err != nil {
-		challenge := `Bearer realm="stagepost"`
-		if !errors.Is(err, token.ErrNone) {
-			challenge += `, error="invalid_token"` // RFC 6750, section 3.1
-		}
-		w.Header().Set("WWW-Authenticate", challenge)
-		if route.Basic {
-			w.Header().Add("WWW-Authenticate", `Basic realm="stagepost"`) // RFC 7617, section 2
-		}
-		return nil, problem.Refuse(http.StatusUnauthorized, job.Refused, "%w", err)
+		return nil, unidentified(w, route, err)
 	}
-	if !slices.Contains(may[route.Who], who.Role) || who.Role == token.User && !route.forUsers() {
+	if !route.permits(&who) {
 		return nil, problem.Refuse(http.StatusForbidden, job.Refused, "%s %s is not for the role %s", route.Method,
-			route.Pattern, who.Role)
+			route.Pattern, identity.WriteScope(who.Role, who.Groups, ""))
 	}
 	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
-	if who.Role == token.User && route.Who == Person {
-		if err := s.owned(r.Context(), JobID(r), who.Owner); err != nil {
+	if route.ofJob() && (who.Role == identity.Depositor || who.Groups != "") {
+		if err := s.seen(r.Context(), JobID(r), &who); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-// forUsers reports whether users may use the route: for one job of their own, for lists and orders that are bound to
-// their owner, and for what has no owner.
-func (r *Route) forUsers() bool {
-	return r.Who == Own || r.Who == Shared || r.Who == Person && strings.Contains(r.Pattern, "{id}")
+// admitAnyone admits a request to a route for anyone, with its identity if it has one.
+func (s *Server) admitAnyone(r *http.Request) (*http.Request, error) {
+	if token.InURL(r.URL) {
+		return nil, problem.Refuse(http.StatusBadRequest, job.Invalid, "%w", identity.ErrInURL)
+	}
+	if who, err := s.Identities.Identify(r); err == nil {
+		r = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
+	}
+	return r, nil
 }
 
-// owned refuses a job of another owner in the same words as one that does not exist.
-func (s *Server) owned(ctx context.Context, id job.ID, owner string) error {
+// unidentified returns the answer to a request without an identity.
+func unidentified(w http.ResponseWriter, route *Route, err error) error {
+	switch {
+	case errors.Is(err, identity.ErrInURL):
+		return problem.Refuse(http.StatusBadRequest, job.Invalid, "%w", err)
+	case errors.Is(err, identity.ErrFault):
+		w.Header().Set("Retry-After", "5")
+		return job.Errorf(job.Unavailable, "token", "", "%w", err)
+	}
+	challenge := `Bearer realm="stagepost"`
+	if !errors.Is(err, identity.ErrNone) {
+		challenge += `, error="invalid_token"` // RFC 6750, section 3.1
+	}
+	w.Header().Set("WWW-Authenticate", challenge)
+	if route.Basic {
+		w.Header().Add("WWW-Authenticate", `Basic realm="stagepost"`) // RFC 7617, section 2
+	}
+	return problem.Refuse(http.StatusUnauthorized, job.Refused, "%w", err)
+}
+
+// permits reports whether a role with its scope may use the route. Which jobs it may see is decided by
+// [identity.Identity.Sees].
+func (r *Route) permits(who *identity.Identity) bool {
+	if !slices.Contains([]Role{Anyone, Person, Own, Shared, Operator, Worker, Admin}, r.Who) ||
+		who.Groups != "" && !r.inGroups() {
+		return false
+	}
+	switch who.Role {
+	case identity.Depositor:
+		return r.Who == Anyone || r.Who == Own || r.Who == Shared || r.Who == Person && r.ofJob()
+	case identity.Operator:
+		return slices.Contains([]Role{Anyone, Person, Own, Shared, Operator}, r.Who)
+	case identity.Auditor:
+		return r.Who == Anyone || r.Who != Worker && r.readsOnly()
+	case identity.Worker:
+		return r.Who == Anyone || r.Who == Worker
+	case identity.Admin:
+		return true
+	}
+	return false
+}
+
+// ofJob reports whether {id} of the route is a job.
+func (r *Route) ofJob() bool {
+	return strings.Contains(r.Pattern, "{id}") && (r.Who == Person || r.Grouped)
+}
+
+// inGroups reports whether the route is limited to the groups of identities that have some.
+func (r *Route) inGroups() bool { return r.Who == Anyone || r.Who == Shared || r.ofJob() || r.Grouped }
+
+// readsOnly reports whether the route changes nothing.
+func (r *Route) readsOnly() bool { return r.Method == http.MethodGet || r.Reads }
+
+// seen refuses a job that does not exist for an identity in the same words as one that does not exist.
+func (s *Server) seen(ctx context.Context, id job.ID, who *identity.Identity) error {
 	j, err := s.Store.Get(ctx, id)
 	if kind := job.KindOf(err); err != nil && kind != job.NotFound && kind != job.Gone {
 		return err
 	}
-	if err != nil || j.Owner != owner {
+	if err != nil || !who.Sees(j.Owner, j.Group) {
 		return job.Errorf(job.NotFound, "get", id, "there is no such job")
 	}
 	return nil
 }
 
-// ownerOf returns the owner of a new job: for a user itself, for others the one that they give, by default themselves.
+// OwnerFor returns the owner of a new job: for a depositor itself, for others the one that they name, by default
+// themselves.
 func OwnerFor(ctx context.Context, said string) string {
 	return cmp.Or(UserOf(ctx), said, OwnerOf(ctx))
 }
 
-// identity returns who sends a request: the owner of the token, whatever actor the request has; without
-// authentication that actor. A user acts as owner.
+// CheckGroup refuses work in a group that is not among those of the sender.
+func CheckGroup(ctx context.Context, group string) error {
+	if who, ok := Who(ctx); ok && !who.Groups.Allow(group) {
+		return problem.Refuse(http.StatusForbidden, job.Refused, "%s is limited to the groups %s, not %.100q", who.Name,
+			who.Groups, group)
+	}
+	return nil
+}
+
+// limit limits a list to the jobs that exist for the sender of a request.
+func limit(ctx context.Context, q *job.Query) error {
+	who, ok := Who(ctx)
+	if !ok {
+		return nil
+	}
+	if who.Role == identity.Depositor {
+		if q.Owner != "" && q.Owner != who.Name {
+			return problem.Refuse(http.StatusForbidden, job.Refused, "a depositor sees its own jobs only")
+		}
+		q.Owner = who.Name
+	}
+	if who.Groups == "" {
+		return nil
+	}
+	if q.Group = cmp.Or(q.Group, who.Groups.Only()); q.Group == "" {
+		return job.Errorf(job.Invalid, "request", "", "group is missing: name one of %s", who.Groups)
+	}
+	return CheckGroup(ctx, q.Group)
+}
+
+// ActorOf returns as whom a request acts, and the name for histories: that of its sender, whatever actor the request
+// names; without authentication that actor. A depositor acts as owner.
 func ActorOf(r *http.Request, as, actor string) (lifecycle.Actor, string, error) {
 	if err := CheckName("actor", actor); err != nil {
 		return 0, "", err
 	}
-	who, known := identityOf(r.Context())
+	who, known := Who(r.Context())
 	if known {
-		actor = who.Owner
+		actor = who.Name
 	}
-	user := known && who.Role == token.User
+	depositor := known && who.Role == identity.Depositor
 	switch as {
 	case "operator":
-		if user {
-			return 0, "", problem.Refuse(http.StatusForbidden, job.Refused, "the role user acts as owner")
+		if depositor {
+			return 0, "", problem.Refuse(http.StatusForbidden, job.Refused, "the role depositor acts as owner")
 		}
 		return lifecycle.Operator, actor, nil
 	case "":
-		if user {
+		if depositor {
 			return lifecycle.Owner, actor, nil
 		}
 		return lifecycle.Operator, actor, nil

@@ -12,12 +12,13 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/openapi"
 	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// allowed has by hand which roles may use what lies below a path: u(ser), o(perator), w(orker), a(dmin), or * for
+// allowed has by hand which roles may use what lies below a path: u (depositor), o(perator), w(orker), a(dmin), or * for
 // everybody without a token. The longest path that fits counts; a method goes before none.
 var allowed = map[string]string{
 	"/{$}":                           "*",
@@ -76,16 +77,16 @@ func TestListsAreOwn(t *testing.T) {
 		}
 		return all
 	}
-	if got := ids(g.Tokens[token.User], ""); !cmp.Equal(got, []job.ID{mine.ID}) {
+	if got := ids(g.Tokens[identity.Depositor], ""); !cmp.Equal(got, []job.ID{mine.ID}) {
 		t.Errorf("ann sees %v", got)
 	}
-	if got := ids(g.Tokens[token.User], "ann"); !cmp.Equal(got, []job.ID{mine.ID}) {
+	if got := ids(g.Tokens[identity.Depositor], "ann"); !cmp.Equal(got, []job.ID{mine.ID}) {
 		t.Errorf("ann sees %v", got)
 	}
-	if got := ids(g.Tokens[token.Operator], ""); len(got) != 2 {
+	if got := ids(g.Tokens[identity.Operator], ""); len(got) != 2 {
 		t.Errorf("the operator sees %v", got)
 	}
-	g.Problem(g.With(g.Tokens[token.User], http.MethodGet, "/api/v1/jobs?owner=bob", ""), http.StatusForbidden,
+	g.Problem(g.With(g.Tokens[identity.Depositor], http.MethodGet, "/api/v1/jobs?owner=bob", ""), http.StatusForbidden,
 		job.Refused)
 }
 
@@ -94,7 +95,7 @@ func TestActorIsTheToken(t *testing.T) {
 	g := servertest.Guard(t)
 	j := g.Post(engine.Order{Owner: "ann"})
 	path := "/api/v1/jobs/" + string(j.ID)
-	answer, text := g.Ask(g.With(g.Tokens[token.Operator], http.MethodPost, path+"/hold", `{"actor":"the president"}`))
+	answer, text := g.Ask(g.With(g.Tokens[identity.Operator], http.MethodPost, path+"/hold", `{"actor":"the president"}`))
 	if answer.StatusCode != http.StatusOK {
 		t.Fatal(text)
 	}
@@ -104,12 +105,12 @@ func TestActorIsTheToken(t *testing.T) {
 	}
 	// A user is its jobs' owner and nothing more: what only operators may is refused, and so is the claim to be an
 	// operator.
-	p := g.Problem(g.With(g.Tokens[token.User], http.MethodPost, path+"/release", `{}`), http.StatusConflict,
+	p := g.Problem(g.With(g.Tokens[identity.Depositor], http.MethodPost, path+"/release", `{}`), http.StatusConflict,
 		job.Refused)
 	if p.By != "owner" {
 		t.Errorf("a user acts as %s", p.By)
 	}
-	g.Problem(g.With(g.Tokens[token.User], http.MethodPost, path+"/release", `{"as":"operator"}`),
+	g.Problem(g.With(g.Tokens[identity.Depositor], http.MethodPost, path+"/release", `{"as":"operator"}`),
 		http.StatusForbidden, job.Refused)
 }
 
@@ -127,18 +128,20 @@ func TestTokensFault(t *testing.T) {
 	if got := warnings(); got != "" {
 		t.Errorf("got %q", got)
 	}
-	broken := servertest.Open(t, func(o *server.Options) { o.Tokens = faulty{} }, nil)
+	broken := servertest.Open(t, func(o *server.Options) { o.Identities = faulty{} }, nil)
 	g.Harness = broken
-	if got := warnings(); !strings.Contains(got, "file of tokens") || strings.Contains(got, "secret") {
+	if got := warnings(); !strings.Contains(got, "file of tokens or users") || strings.Contains(got, "secret") {
 		t.Errorf("got %q", got)
 	}
 }
 
 type faulty struct{}
 
-func (faulty) Check(*http.Request) (token.Identity, error) { return token.Identity{}, token.ErrUnknown }
-func (faulty) Valid() []token.Hash                         { return nil }
-func (faulty) Fault() error                                { return token.ErrTypo }
+func (faulty) Identify(*http.Request) (identity.Identity, error) {
+	return identity.Identity{}, token.ErrUnknown
+}
+func (faulty) Valid(identity.Key) bool { return false }
+func (faulty) Fault() error            { return token.ErrTypo }
 
 // TestBasicIsOfItsRoutes takes a token as the password of Basic authentication on routes that allow it, and on no
 // others. Other passwords are refused.
@@ -160,8 +163,8 @@ func TestBasicIsOfItsRoutes(t *testing.T) {
 		path, password string
 		status         int
 	}{
-		{"/basic", g.Tokens[token.User], 200}, {"/bearer", g.Tokens[token.User], 401}, {"/basic", "wrong", 401},
-		{"/basic", "", 401}, {"/basic", g.Tokens[token.Worker], 403},
+		{"/basic", g.Tokens[identity.Depositor], 200}, {"/bearer", g.Tokens[identity.Depositor], 401}, {"/basic", "wrong", 401},
+		{"/basic", "", 401}, {"/basic", g.Tokens[identity.Worker], 403},
 	} {
 		r := g.Request(http.MethodPost, c.path, "")
 		r.SetBasicAuth("whatever", c.password)
@@ -174,7 +177,7 @@ func TestBasicIsOfItsRoutes(t *testing.T) {
 			t.Errorf("%s %.8q: offered %v", c.path, c.password, offered)
 		}
 	}
-	r := g.With(g.Tokens[token.User], http.MethodPost, "/basic", "")
+	r := g.With(g.Tokens[identity.Depositor], http.MethodPost, "/basic", "")
 	if answer, text := g.Ask(r); answer.StatusCode != 200 || text != "ann" {
 		t.Errorf("with a bearer token: got %s: %s", answer.Status, text)
 	}

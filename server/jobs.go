@@ -9,7 +9,6 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/server/problem"
 )
 
 func (s *Server) jobs(w http.ResponseWriter, r *http.Request) error {
@@ -36,11 +35,8 @@ func (s *Server) children(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query) error {
-	if owner := UserOf(r.Context()); owner != "" {
-		if q.Owner != "" && q.Owner != owner {
-			return problem.Refuse(http.StatusForbidden, job.Refused, "a user sees its own jobs only")
-		}
-		q.Owner = owner
+	if err := limit(r.Context(), &q); err != nil {
+		return err
 	}
 	if err := s.CheckQuery(r.Context(), &q); err != nil {
 		return err

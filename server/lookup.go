@@ -32,8 +32,8 @@ func (s *Server) lookup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if owner := UserOf(r.Context()); owner != "" {
-		all = slices.DeleteFunc(all, func(j job.Job) bool { return j.Owner != owner })
+	if who, ok := Who(r.Context()); ok {
+		all = slices.DeleteFunc(all, func(j job.Job) bool { return !who.Sees(j.Owner, j.Group) })
 	}
 	if len(all) == 0 {
 		return job.Errorf(job.NotFound, "lookup", "", "there is no job %s", name)

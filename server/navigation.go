@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -59,8 +58,9 @@ func (s *Server) linksOf(ctx context.Context, of func(*Pages) []Link) (all []Lin
 
 // MayUse reports whether the sender of a request has a role that a route for the given role admits.
 func (s *Server) MayUse(ctx context.Context, role Role) bool {
-	who, known := identityOf(ctx)
-	return s.Tokens == nil || role == Anyone || known && slices.Contains(may[role], who.Role)
+	who, known := Who(ctx)
+	page := Route{Method: http.MethodGet, Who: role}
+	return s.Identities == nil || role == Anyone || known && page.permits(&who)
 }
 
 // NameOf returns what jobs of a kind are called; of a kind without a name, its kind.

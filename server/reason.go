@@ -55,7 +55,7 @@ func (s *Server) reasoned(route *Route, r *http.Request) error {
 	if textOf(Member(fields, "note")) != "" || textOf(Member(fields, "why")) != "" {
 		return nil
 	}
-	if _, known := identityOf(r.Context()); !known && textOf(Member(fields, "as")) == "owner" {
+	if _, known := Who(r.Context()); !known && textOf(Member(fields, "as")) == "owner" {
 		return nil
 	}
 	return job.Errorf(job.Invalid, "reason", "",

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -177,7 +178,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if err := CheckText("note", o.Note, MostNote); err != nil {
+	if err := errors.Join(CheckText("note", o.Note, MostNote), CheckGroup(r.Context(), o.Group)); err != nil {
 		return err
 	}
 	switch work := s.Engine.Work(o.Kind); {

@@ -10,16 +10,17 @@ import (
 	"github.com/stagepost/stagepost/server/openapi"
 )
 
-// Role is who may use a route. With tokens it is checked, in admit; without, each client may do
-// everything.
+// Role is who may use a route. With authentication it is checked, in admit; without, each client may do everything.
+// An auditor may use routes that change nothing, except those of workers; an admin may use all.
 type Role string
 
 // The roles.
 const (
 	Anyone Role = "anyone"
-	// user, operator or admin; the {id} is a job, of which a user sees its own. Without {id} it is not for users
+	// depositor, operator, auditor or admin; the {id} is a job, of which a depositor sees its own. Without {id} it is not
+	// for depositors
 	Person   Role = "person"
-	Own      Role = "own"    // as Person; the handler binds what is listed or made to the user
+	Own      Role = "own"    // as Person; the handler binds what is listed or made to the depositor
 	Shared   Role = "shared" // as Person; what it shows has no owner
 	Operator Role = "operator"
 	Worker   Role = "worker"
@@ -33,7 +34,10 @@ type Route struct {
 	Who     Role
 	Doc     string // one sentence
 
-	Handle func(http.ResponseWriter, *http.Request) error
+	Handle  func(http.ResponseWriter, *http.Request) error
+	Reads   bool // it changes nothing, whatever its method
+	Grouped bool // the handler limits it to the groups of identities that have some
+
 	Upload bool // the handler bounds the body by itself
 	Basic  bool // the token may be the password of Basic authentication, for programs that know no other
 
@@ -85,16 +89,16 @@ func (s *Server) serverRoutes() []Route {
 // jobRoutes are for jobs of all kinds.
 func (s *Server) jobRoutes() []Route {
 	return []Route{
-		{Method: http.MethodGet, Pattern: "/api/v1/jobs", Who: Own,
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs", Who: Own, Grouped: true,
 			Doc: "A page of jobs: kind, state, outcome, cause (each may be repeated), group, owner, parent, " +
 				"key, worker, tag, ended, order=oldest, after, limit.", Handle: s.jobs,
 			IO: openapi.IO{Out: api.Page{}, Query: openapi.Filters("parent")}},
-		{Method: http.MethodGet, Pattern: "/api/v1/lookup", Who: Own,
+		{Method: http.MethodGet, Pattern: "/api/v1/lookup", Who: Own, Grouped: true,
 			Doc: "The jobs that a person may mean by a name: an id or the beginning or end of one, a " +
 				"number, KIND/NUMBER, or a name" +
 				" that an application gave it, such as an ARK. At most 11; none is not found: name.", Handle: s.lookup,
 			IO: openapi.IO{Out: api.Page{}, Query: openapi.Query("name")}},
-		{Method: http.MethodPost, Pattern: "/api/v1/jobs", Who: Own,
+		{Method: http.MethodPost, Pattern: "/api/v1/jobs", Who: Own, Grouped: true,
 			Doc: "Creates a job of a kind that has no operation of its own for that: kind, spec, key, " +
 				"priority, group, owner, tags, bytes, due, deadline, note, actor.", Handle: s.create, NoReason: NewWork,
 			IO: openapi.IO{In: api.Order{}, Out: api.Job{},
@@ -129,7 +133,7 @@ func (s *Server) jobRoutes() []Route {
 		{Method: http.MethodPost, Pattern: "/api/v1/jobs/{id}/{event}", Who: Person,
 			Doc: "The same, shorter: /hold, /release, /retry, /cancel, /stop, /delete, ...", Handle: s.act,
 			IO: openapi.IO{In: api.Act{}, Out: api.Job{}}},
-		{Method: http.MethodPut, Pattern: "/api/v1/jobs/{id}/priority", Who: Operator,
+		{Method: http.MethodPut, Pattern: "/api/v1/jobs/{id}/priority", Who: Operator, Grouped: true,
 			Doc: "Moves it in its queue: priority, version, actor, note.", Handle: s.priority,
 			IO: openapi.IO{In: api.Priority{}, Out: api.Job{}}},
 	}
@@ -246,7 +250,7 @@ func (s *Server) workerRoutes() []Route {
 // adminRoutes are for the maintenance of the data.
 func (s *Server) adminRoutes() []Route {
 	return []Route{
-		{Method: http.MethodPost, Pattern: "/api/v1/admin/verify", Who: Admin,
+		{Method: http.MethodPost, Pattern: "/api/v1/admin/verify", Who: Admin, Reads: true,
 			Doc: "Checks histories against records: chains of hashes, replay.", Handle: s.verify,
 			NoReason: "it only reads",
 			IO:       openapi.IO{In: api.Verify{}, Out: api.Checkup{}}},

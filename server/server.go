@@ -18,9 +18,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/hub"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/problem"
 	"github.com/stagepost/stagepost/server/session"
-	"github.com/stagepost/stagepost/server/token"
 	"github.com/stagepost/stagepost/server/transfer"
 )
 
@@ -34,7 +34,8 @@ type Options struct {
 	Lives       []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs
 	Topics      []string           // of messages that are delivered
 	Metrics     Metrics            // counts answers, and is shown at /metrics; defaults to none
-	Tokens      Tokens             // who may use the API; defaults to none: each client may do everything
+	Identities  identity.Source    // who sends a request; defaults to none: each client may do everything
+	SignIn      bool               // there is a page to sign in, to which browsers are sent
 	Storage     Storage            // space of the data directory; defaults to none: it is not checked
 	// what is wrong without keeping the server from its work, for /healthz; defaults to none
 	Warn      func() []string
@@ -138,8 +139,8 @@ func New(o Options) *Server {
 	s.close = cancel
 	s.Store.Watch(ctx, s.hub.Notify)
 	s.Store.Watch(ctx, s.endings.count)
-	if s.Tokens != nil {
-		go s.watchTokens(ctx)
+	if s.Identities != nil {
+		go s.watchIdentities(ctx)
 	}
 	return s
 }
@@ -213,11 +214,11 @@ func (s *Server) attend(route *Route, w http.ResponseWriter, r *http.Request) er
 }
 
 // sender returns who sent an admitted request; ok is false where no token is needed.
-func (s *Server) sender(r *http.Request) (who token.Identity, ok bool) {
+func (s *Server) sender(r *http.Request) (who identity.Identity, ok bool) {
 	if r == nil {
 		return who, false
 	}
-	return identityOf(r.Context())
+	return Who(r.Context())
 }
 
 // handler makes an http.Handler of a route.
@@ -229,7 +230,7 @@ func (s *Server) handler(r Route) http.Handler {
 		admitted, err := s.admit(w, &r, q)
 		if who, ok := s.sender(admitted); ok {
 			var over func()
-			w, admitted, over = s.sessions.Open(w, admitted, who.Token)
+			w, admitted, over = s.sessions.Open(w, admitted, who.Key)
 			defer over()
 		}
 		if err == nil {

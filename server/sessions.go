@@ -8,11 +8,11 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// checkEvery is the time between checks whether the tokens of open requests are still valid.
+// checkEvery is the time between checks whether the credentials of open requests are still valid.
 const checkEvery = time.Second
 
-// watchTokens ends sessions until ctx does.
-func (s *Server) watchTokens(ctx context.Context) {
+// watchIdentities ends requests whose credentials are no longer valid, until ctx ends.
+func (s *Server) watchIdentities(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	known := ""
@@ -21,38 +21,38 @@ func (s *Server) watchTokens(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			s.sessions.Keep(s.Tokens.Valid())
+			s.sessions.Keep(s.Identities.Valid)
 			known = s.logFault(known)
 		}
 	}
 }
 
-// logFault logs when the tokens become unreadable, why, and when they are readable again; known is what was logged
-// last.
+// logFault logs when the credentials become unreadable, why, and when they are readable again; known is what was
+// logged last.
 func (s *Server) logFault(known string) string {
 	fault := ""
-	if err := s.Tokens.Fault(); err != nil {
+	if err := s.Identities.Fault(); err != nil {
 		fault = err.Error()
 	}
 	switch {
 	case fault == known:
 	case fault == "":
-		s.Log.Info("the tokens are readable again")
+		s.Log.Info("the tokens and accounts are readable again")
 	default:
-		s.Log.Error("the tokens cannot be read: no token is accepted until the file is repaired", "error", fault)
+		s.Log.Error("the tokens or accounts cannot be read: none is accepted until the file is repaired", "error", fault)
 	}
 	return fault
 }
 
-// UnderTokens ends the requests of a handler that checks tokens itself when their tokens are no longer valid.
-func (s *Server) UnderTokens(next http.Handler) http.Handler {
-	if s.Tokens == nil {
+// UnderIdentities ends the requests of a handler that authenticates itself when their credentials are no longer valid.
+func (s *Server) UnderIdentities(next http.Handler) http.Handler {
+	if s.Identities == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if who, err := s.Tokens.Check(r); err == nil {
+		if who, err := s.Identities.Identify(r); err == nil {
 			var over func()
-			w, r, over = s.sessions.Open(w, r, who.Token)
+			w, r, over = s.sessions.Open(w, r, who.Key)
 			defer over()
 		}
 		next.ServeHTTP(w, r)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/server/token"
 )
@@ -25,28 +26,25 @@ type revocable struct {
 	revoked bool
 }
 
-func (r *revocable) Check(q *http.Request) (token.Identity, error) {
+func (r *revocable) Identify(q *http.Request) (identity.Identity, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch who := strings.TrimPrefix(q.Header.Get("Authorization"), "Bearer "); {
 	case who == "going" && r.revoked:
-		return token.Identity{}, token.ErrUnknown
+		return identity.Identity{}, token.ErrUnknown
 	case who == "going":
-		return token.Identity{Owner: who, Role: token.Admin, Token: token.Hash{1}}, nil
+		return identity.Identity{Name: who, Role: identity.Admin, Key: identity.Key{1}}, nil
 	default:
-		return token.Identity{Owner: who, Role: token.Admin, Token: token.Hash{2}}, nil
+		return identity.Identity{Name: who, Role: identity.Admin, Key: identity.Key{2}}, nil
 	}
 }
 
 func (r *revocable) Fault() error { return nil }
 
-func (r *revocable) Valid() []token.Hash {
+func (r *revocable) Valid(k identity.Key) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.revoked {
-		return []token.Hash{{2}}
-	}
-	return []token.Hash{{1}, {2}}
+	return k == identity.Key{2} || k == identity.Key{1} && !r.revoked
 }
 
 func (r *revocable) revoke() {
@@ -100,10 +98,10 @@ func connect(t *testing.T, base, head string, answered bool) net.Conn {
 // and tunnels end, those of the other, the control, do not.
 func TestRevokedTokenEndsStreams(t *testing.T) {
 	tokens := &revocable{}
-	w := servertest.Open(t, func(o *server.Options) { o.Tokens = tokens }, nil,
+	w := servertest.Open(t, func(o *server.Options) { o.Identities = tokens }, nil,
 		servertest.Handler("/tunnel", hijacker{t}), servertest.Uploads(func(context.Context) error { return nil }))
 	id := string(w.Post(engine.Order{}).ID)
-	aside := httptest.NewServer(w.Server.UnderTokens(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	aside := httptest.NewServer(w.Server.UnderIdentities(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()

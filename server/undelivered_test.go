@@ -10,10 +10,10 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
 
 	lc "github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/server/token"
 )
 
 // TestUndelivered: record and why of an ended job name the messages that did not leave, to staff; to users they do
@@ -57,7 +57,7 @@ func TestUndelivered(t *testing.T) {
 		_, text := g.Ask(g.With(secret, http.MethodGet, "/api/v1/jobs/"+string(j.ID), ""))
 		return v, x, text
 	}
-	staff, user := g.Tokens[token.Operator], g.Tokens[token.User]
+	staff, user := g.Tokens[identity.Operator], g.Tokens[identity.Depositor]
 	if _, x, _ := view(staff); strings.Contains(x.Blockers[0].Code, "undelivered") {
 		t.Errorf("it has not ended: got %+v", x.Blockers)
 	}

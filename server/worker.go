@@ -11,9 +11,9 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/lean"
 	"github.com/stagepost/stagepost/server/problem"
-	"github.com/stagepost/stagepost/server/token"
 )
 
 // Bounds of what a worker may ask for.
@@ -42,13 +42,13 @@ func workerOf(r *http.Request, said string) string { return cmp.Or(OwnerOf(r.Con
 // inScope refuses kinds and states that a worker's token does not name. Admins and workers without authentication are
 // not limited.
 func inScope(ctx context.Context, op string, id job.ID, p job.KindState) error {
-	who, known := identityOf(ctx)
-	if !known || who.Role != token.Worker || who.Work.Allows(string(p.Kind), string(p.State)) {
+	who, known := Who(ctx)
+	if !known || who.Role != identity.Worker || who.Work.Allows(string(p.Kind), string(p.State)) {
 		return nil
 	}
 	return problem.Refuse(http.StatusForbidden, job.Refused,
 		"%s: the token of %s does not name %s/%s (make one with stagepost admin token new --role worker --work %s/%s)",
-		strings.TrimSpace(op+" "+string(id)), who.Owner, p.Kind, p.State, p.Kind, p.State)
+		strings.TrimSpace(op+" "+string(id)), who.Name, p.Kind, p.State, p.Kind, p.State)
 }
 
 // MayWork refuses a worker whose token does not name a kind and state, for routes of applications with files of jobs.

@@ -10,6 +10,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
 
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -17,13 +18,13 @@ import (
 )
 
 // addWorker makes a token of a worker with a scope.
-func addWorker(t *testing.T, g *servertest.Guarded, owner string, work token.Scope) string {
+func addWorker(t *testing.T, g *servertest.Guarded, owner string, work identity.Work) string {
 	t.Helper()
 	s, err := token.New(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := token.Add(g.File, token.Entry{Hash: s.Hash(), Role: token.Worker, Owner: owner, Work: work}); err != nil {
+	if err := token.Add(g.File, token.Entry{Hash: s.Hash(), Role: identity.Worker, Owner: owner, Work: work}); err != nil {
 		t.Fatal(err)
 	}
 	return s.Reveal()
@@ -45,7 +46,7 @@ func TestWorkerToken(t *testing.T) {
 		posted, all = addWorker(t, g, "poster", "test.letter/Posted"), addWorker(t, g, "carrier",
 			"test.letter,test.other/Posted")
 	})
-	nothing := g.Tokens[token.Worker]
+	nothing := g.Tokens[identity.Worker]
 	for range 8 {
 		g.Post(engine.Order{})
 	}
@@ -60,8 +61,8 @@ func TestWorkerToken(t *testing.T) {
 		"one of two":           {posted, []lc.State{"Posted", "Sorting"}, http.StatusForbidden},
 		"the whole kind":       {all, []lc.State{"Posted", "Sorting", "Riding"}, http.StatusOK},
 		"no scope":             {nothing, []lc.State{"Posted"}, http.StatusForbidden},
-		"admin":                {g.Tokens[token.Admin], []lc.State{"Posted", "Sorting"}, http.StatusOK},
-		"user":                 {g.Tokens[token.User], []lc.State{"Posted"}, http.StatusForbidden},
+		"admin":                {g.Tokens[identity.Admin], []lc.State{"Posted", "Sorting"}, http.StatusOK},
+		"user":                 {g.Tokens[identity.Depositor], []lc.State{"Posted"}, http.StatusForbidden},
 		"a state without work": {all, []lc.State{"Held"}, http.StatusConflict},
 	} {
 		if answer, text := g.Ask(g.With(c.secret, http.MethodPost, claim,

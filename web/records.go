@@ -209,7 +209,7 @@ func (h *handlers) fixity(r *http.Request) (*Frame, error) {
 	return &Frame{Title: "Storage and fixity", Body: v, Refresh: overviewRefresh,
 		Lead: "Where copies are stored, and " +
 			"whether they are still as they were. A fixity check reads stored files and compares them with their " +
-		"digests."}, err
+			"digests."}, err
 }
 
 // mostFaults is how many faults the page shows.

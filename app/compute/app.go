@@ -225,6 +225,7 @@ func (a *App) Bind(e *engine.Engine) {
 	}
 	a.wait.Go(func() { a.count(ctx) })
 	a.registry.start(ctx)
+	a.wait.Go(func() { a.followDrained(ctx) })
 	a.wait.Go(func() { a.tidy(ctx) })
 	if a.options.Source != nil {
 		a.wait.Go(a.loads.resume)

@@ -85,6 +85,10 @@ func (a *App) lockStage() error {
 	return nil
 }
 
+// single reports whether no other process can use the directory. The lock alone does not show it where several servers
+// share the store: one of them may have begun before, when another one had the lock.
+func (a *App) single() bool { return a.alone && a.engine.Store().Properties().Exclusive }
+
 // sweep is one check of tidy. Two do not run at once: what one is removing appears new to the other.
 func (a *App) sweep(ctx context.Context) error {
 	a.sweeping.Lock()
@@ -96,7 +100,7 @@ func (a *App) sweep(ctx context.Context) error {
 	}
 	limit := time.Now().Add(-abandoned)
 	wrong = append(wrong, a.each(stageName, func(name string, at time.Time) error {
-		earlier := a.alone && at.Before(a.opened) // the process that began it has ended
+		earlier := a.single() && at.Before(a.opened) // the process that began it has ended
 		if a.directories.held(name) || at.After(limit) && !earlier {
 			return nil
 		}

@@ -3,6 +3,7 @@ package compute
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,6 +57,11 @@ func (a *App) Drain(ctx context.Context, name string, on bool, who, why string) 
 		r.mu.Lock()
 		_, drained = r.drained[name]
 	}
+	if err := a.recallDrained(); err != nil { // another server may have changed it
+		r.mu.Unlock()
+		return Agent{}, job.Errorf(job.Unavailable, "drain", "", "it cannot be kept: %w", bare(err))
+	}
+	_, drained = r.drained[name]
 	before := r.drained
 	if drained != on {
 		r.drained = map[string]Drain{}
@@ -117,24 +123,59 @@ func (a *App) keepDrained(all map[string]Drain) error {
 	if err != nil {
 		return err
 	}
-	return durable.File{Root: a.root, Name: drainedName, Temporary: path.Join(stageName, drainedName)}.Write(
+	return durable.File{Root: a.root, Name: drainedName, Temporary: path.Join(stageName, drainedName+"-"+rand.Text())}.Write(
 		durable.Text(append(text, '\n')))
 }
 
-// recallDrained reads who was drained when the server ended.
+// recallDrained reads who is drained. The caller has the registry's lock, if others have the registry.
 func (a *App) recallDrained() error {
 	text, err := a.root.ReadFile(drainedName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	var all map[string]Drain
 	if err == nil {
-		err = json.Unmarshal(text, &a.registry.drained)
+		err = json.Unmarshal(text, &all)
+	}
+	if err == nil {
+		a.registry.drained = all
 	}
 	if err != nil {
 		return fmt.Errorf("compute: %s in the data directory, which lists drained agents, cannot be read: %w",
 			drainedName, err)
 	}
 	return nil
+}
+
+// followEvery is how often a server reads what other servers of the store have changed.
+const followEvery = time.Second
+
+// followDrained reads again and again who is drained, where other servers may drain executors.
+func (a *App) followDrained(ctx context.Context) {
+	if a.engine.Store().Properties().Exclusive {
+		return
+	}
+	r, tick := a.registry, time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		r.mu.Lock()
+		before := len(r.drained)
+		err := a.recallDrained()
+		fewer := len(r.drained) < before
+		r.mu.Unlock()
+		if err != nil {
+			a.log.Warn("drained agents", "error", err)
+		}
+		if fewer { // those who wait for an agent are called
+			r.recall(ctx)
+			r.call(ctx)
+		}
+	}
 }
 
 // drains reports whether an executor takes nothing new, by its own word or an operator's. The caller has the lock.

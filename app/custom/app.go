@@ -41,12 +41,16 @@ type App struct {
 	options Options
 	engine  *engine.Engine
 
-	mu    sync.Mutex // guards files
+	stop      context.CancelFunc
+	following sync.WaitGroup
+
+	mu    sync.Mutex // guards the rest
 	files map[string]*File
+	seen  string // the files of Options.Dir when they were read
 }
 
 // New makes the application.
-func New(o Options) *App { return &App{options: o, files: map[string]*File{}} }
+func New(o Options) *App { return &App{options: o, stop: func() {}, files: map[string]*File{}} }
 
 // Works returns no kinds: they are registered by Load and Add.
 func (a *App) Works() []engine.Work { return nil }
@@ -54,11 +58,23 @@ func (a *App) Works() []engine.Work { return nil }
 // Deliver returns the topic of the outbox that the application delivers.
 func (a *App) Deliver() map[string]engine.Deliver { return map[string]engine.Deliver{Topic: a.notify} }
 
-// Bind connects the application to the engine of its jobs. It is called once, before Load.
-func (a *App) Bind(e *engine.Engine) { a.engine = e }
+// Bind connects the application to the engine of its jobs. It is called once, before Load. Where servers share the
+// store, it follows what the others add and remove until Close.
+func (a *App) Bind(e *engine.Engine) {
+	a.engine = e
+	if !e.Store().Properties().Exclusive {
+		ctx, stop := context.WithCancel(context.Background())
+		a.stop = stop
+		a.following.Go(func() { a.follow(ctx) })
+	}
+}
 
-// Close does nothing: the application has no open resources.
-func (a *App) Close() error { return nil }
+// Close ends the background work.
+func (a *App) Close() error {
+	a.stop()
+	a.following.Wait()
+	return nil
+}
 
 // Load registers the lifecycles of both directories. The error names every file that is refused; the others are
 // registered.

@@ -363,3 +363,52 @@ func TestNotifications(t *testing.T) {
 		t.Error("no notification came")
 	}
 }
+
+// several is a store that several servers may use.
+type several struct{ job.Store }
+
+func (s several) Properties() job.Properties {
+	p := s.Store.Properties()
+	p.Exclusive = false
+	return p
+}
+
+// TestOtherServersLifecycles: a server has the lifecycles that another one adds, changes and removes in the directory that
+// both have.
+func TestOtherServersLifecycles(t *testing.T) {
+	store, dir := several{mem.New()}, t.TempDir()
+	a, first, err := open(t, store, dir, exits(0, ""), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, second, err := open(t, store, dir, exits(0, ""), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
+	if _, err := a.Add(t.Context(), []byte(check), "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	follow := func(what string, want bool) {
+		t.Helper()
+		if err := b.Follow(t.Context()); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got := second.Life("lab.check") != nil; got != want {
+			t.Errorf("%s: the other server has it: %v", what, got)
+		}
+	}
+	follow("added", true)
+	other := strings.Replace(check, "event: accept", "event: approve", 1)
+	if _, err := a.Add(t.Context(), []byte(other), "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	follow("changed", true)
+	if one, two := first.Life("lab.check").Hash(), second.Life("lab.check").Hash(); one != two {
+		t.Errorf("the definitions differ: %s and %s", one, two)
+	}
+	if _, err := a.Remove(t.Context(), "lab.check", "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	follow("removed", false)
+}

@@ -34,6 +34,8 @@ import (
 // Options of the application. All but Dir may be left out.
 type Options struct {
 	Dir string // the data directory; work, mail, storage and the inventory lie in it
+	// URL of the database with the inventory, which is secret. Defaults to a file of Dir
+	Postgres string
 	// id of the installation, which inventory and storage locations repeat. Defaults to that of the inventory
 	Installation string
 	Records      fsck.Records   // of the jobs, which the inventory is compared with at start. Defaults to none
@@ -170,7 +172,7 @@ func New(o Options) (*App, error) {
 	if o.Mail == nil {
 		o.Mail = mail.Dir(filepath.Join(o.Dir, workdir.MailName))
 	}
-	inv, err := (&fsck.Source{Dir: o.Dir, Installation: o.Installation, Records: o.Records,
+	inv, err := (&fsck.Source{Dir: o.Dir, Postgres: o.Postgres, Installation: o.Installation, Records: o.Records,
 		Profiles: o.Profiles}).OpenInventory(context.Background())
 	if err != nil {
 		return nil, err

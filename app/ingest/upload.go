@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/oklog/ulid/v2"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 )
@@ -190,4 +192,17 @@ func (a *App) typeOfPart(batch job.ID, part int, size int64, name, given string)
 		err = fail(CauseWrongType, "a %s beside other files: submit it by itself", typ)
 	}
 	return typ, err
+}
+
+// StagePart brings a further file of a batch to its directory, the payload of a job whose specification names the part.
+func (a *App) StagePart(ctx context.Context, batch job.ID, part int, from io.Reader) (size int64, err error) {
+	root, err := a.tree.Batch(batch)
+	if err != nil {
+		return 0, err
+	}
+	err = workdir.PutFile(root, workdir.PartName(part), func(to io.Writer) (err error) {
+		size, err = io.Copy(to, workdir.LimitReader(ctx, from, math.MaxInt64-1))
+		return err
+	})
+	return size, errors.Join(err, root.Close())
 }

@@ -123,7 +123,7 @@ func openPostgres(ctx context.Context, dir string, connections int) (*database, 
 }
 
 func (d *database) connect(ctx context.Context, dir string, connections int) error {
-	config, err := pgxpool.ParseConfig(fmt.Sprintf("host=%s user=market dbname=postgres", dir))
+	config, err := pgxpool.ParseConfig(databaseOf(dir))
 	if err != nil {
 		return err
 	}

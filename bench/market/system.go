@@ -44,7 +44,8 @@ const steps = 6
 
 // programs of servers, by the name in system.needs; each returns the path, or what to install.
 var programs = map[string]func() (string, error){
-	"postgres": postgresPrograms,
+	"postgres":  postgresPrograms,
+	"zookeeper": zookeeperPrograms,
 	"redis-server": func() (string, error) {
 		path, err := exec.LookPath("redis-server")
 		if err != nil {
@@ -60,6 +61,11 @@ var systems = []system{
 	{name: "bare", title: "bare group commit on SQLite, the same rows, no engine", open: openBare, rate: true},
 	{name: "barepg", title: "bare PostgreSQL, an UPDATE and an INSERT a commit, no engine", open: openBarePostgres,
 		needs: []string{"postgres"}, rate: true},
+	{name: "stagepostpg", title: "**Stagepost**, PostgreSQL", open: openStagepostPostgres, needs: []string{"postgres"}},
+	{name: "stagepostzk", title: "**Stagepost**, ZooKeeper", open: openStagepostZooKeeper,
+		needs: []string{"zookeeper"}},
+	{name: "barezk", title: "bare ZooKeeper, a multi a commit, no engine", open: openBareZooKeeper,
+		needs: []string{"zookeeper"}, rate: true},
 	{name: "river", title: "River %v, one resumable job", module: "github.com/riverqueue/river", open: openRiver,
 		needs: []string{"postgres"}},
 	{name: "riverchain", title: "River %v, a job for each stage", module: "github.com/riverqueue/river",

@@ -15,13 +15,14 @@ import (
 
 	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/host/stores"
 )
 
 // sameData compares a restored data directory with the one that it was made of, which no server uses: every row of the
 // databases, and every file that belongs to a backup. It gives the number of files.
 func sameData(t *testing.T, was, is string) int {
 	t.Helper()
-	for _, name := range []string{host.StoreFile, "inventory.db"} {
+	for _, name := range []string{stores.SQLiteFile, "inventory.db"} {
 		want, got := tables(t, filepath.Join(was, name)), tables(t, filepath.Join(is, name))
 		delete(want, "head") // the newest commit: the original has one more
 		delete(got, "head")

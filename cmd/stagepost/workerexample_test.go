@@ -48,7 +48,7 @@ func TestExampleWorkers(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(3+*workerJobs/50)*time.Minute)
 	defer cancel()
-	ids := orderTexts(ctx, t, c)
+	ids := orderTexts(ctx, t, c, *workerJobs)
 	workers := make([]*exec.Cmd, 3)
 	for i := range workers {
 		workers[i] = startWorker(t, i, address)
@@ -78,10 +78,10 @@ func TestExampleWorkers(t *testing.T) {
 // words is the number of words in text i.
 func words(i int) int { return 1 + i%7 }
 
-func orderTexts(ctx context.Context, t *testing.T, c *client.Client) []job.ID {
+func orderTexts(ctx context.Context, t *testing.T, c *client.Client, n int) []job.ID {
 	t.Helper()
 	var ids []job.ID
-	for i := range *workerJobs {
+	for i := range n {
 		spec := fmt.Sprintf(`{"text":%q}`, strings.TrimSpace(strings.Repeat("word ", words(i))))
 		j, err := c.Create(ctx, api.Order{Kind: "demo.count", Key: fmt.Sprint("text-", i), Spec: json.RawMessage(spec)})
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/host"
 	hostcli "github.com/stagepost/stagepost/host/cli"
+	"github.com/stagepost/stagepost/host/stores"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -33,7 +34,7 @@ func newBackedDir(t *testing.T) *backedDir {
 	})
 	s := newSettings()
 	s.Data = dir
-	b := &backedDir{t, &host.Maintenance{Store: store, Dir: dir, Settings: s}}
+	b := &backedDir{t, &host.Maintenance{Store: stores.OfSQLite(store), Dir: dir, Settings: s}}
 	b.inventory("PRAGMA journal_mode = WAL; " +
 		"CREATE TABLE places (ark, version, place); CREATE TABLE versions (job); " +
 		"PRAGMA user_version = 1")
@@ -75,8 +76,8 @@ func TestWrongSets(t *testing.T) {
 		"older store": {older, "data/stagepost.db",
 			"stagepost.db does not belong to this backup: it is a database of another moment"},
 		"other installation": {stranger, "data/stagepost.db",
-			"it is of the installation " + other.k.Store.Installation() + ", the backup is of " +
-				mine.k.Store.Installation()},
+			"it is of the installation " + other.k.Store.Installation + ", the backup is of " +
+				mine.k.Store.Installation},
 		"missing inventory": {"", "data/inventory.db", "inventory.db is missing from the backup"},
 		"manifest of other": {stranger, "manifest.json", "manifest.json was changed after the backup"},
 		"nothing":           {},
@@ -118,7 +119,7 @@ func TestWrongSets(t *testing.T) {
 func TestBackupIsAudited(t *testing.T) {
 	b := newBackedDir(t)
 	dir := b.backup("one")
-	list, err := b.k.Store.Audit(t.Context(), 0, 10)
+	list, err := b.k.Store.Jobs.Audit(t.Context(), 0, 10)
 	if err != nil || len(list) != 1 || list[0].Event != "backup" || list[0].Actor != "ann" || list[0].Object != dir {
 		t.Errorf("audit list %+v, %v", list, err)
 	}

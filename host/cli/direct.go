@@ -3,14 +3,11 @@ package hostcli
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 
-	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/host"
-	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/sqlite"
+	"github.com/stagepost/stagepost/host/stores"
 )
 
 // withStore asks the server that works on the data directory. If none does, it opens the store there; the store's own
@@ -28,14 +25,15 @@ func withStore[T any](ctx context.Context, c *commands, ask func(context.Context
 	if err != nil {
 		return answer, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); err != nil {
-		return answer, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s", dir)
-	}
-	store, err := sqlite.Open(dir, sqlite.Options{NoLog: true})
+	o, err := c.host.Existing(dir)
 	if err != nil {
 		return answer, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	d := &host.Maintenance{Store: store, Dir: dir, Settings: c.host}
+	store, err := stores.Open(ctx, o)
+	if err != nil {
+		return answer, err
+	}
+	defer func() { err = errors.Join(err, store.Closer.Close()) }()
+	d := &host.Maintenance{Store: store, Dir: o.Files, Settings: c.host}
 	return direct(ctx, d)
 }

@@ -28,7 +28,8 @@ time of --timeout is up. It is what a container's health check calls.`,
 				return errors.Join(err, c.Out.JSON(h))
 			}
 			pairs := [][2]string{
-				{"status", h.Status}, {"version", h.Version}, {"store", h.Store}, {"engine", h.Engine},
+				{"status", h.Status}, {"version", h.Version}, {"store", h.Store}, {"place", h.Place},
+				{"engine", h.Engine}, {"leader", h.Leader},
 				{"kinds", strings.Join(h.Kinds, ", ")},
 			}
 			for _, w := range h.Warnings {

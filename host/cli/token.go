@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/quantity"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/token"
 )
 
@@ -23,8 +24,9 @@ func (c *commands) token() *cobra.Command {
 		`A server that is started with --tokens FILE answers only to those who send a token of that file. The file has a line for each token, with its SHA-256
 and never the token itself: hash, role, owner, expiry or -, comment. A server reads it again within a second after it was changed.
 
-Roles: a user sees and makes its own jobs; an operator sees and moves all; a worker claims jobs of the kinds and states that its
-token names (--work) and reports on them, or is an agent; an admin may do everything.
+Roles: a depositor sees and makes its own jobs; an operator sees and moves all; a worker claims jobs of the kinds and states that its
+token names (--work) and reports on them, or is an agent; an auditor reads everything; an admin may do everything. --group limits a
+depositor or an operator to jobs of these groups (collections).
 
 Other commands send the token in STAGEPOST_TOKEN, or in the file of the setting token_file. Programs send it as a header:
 Authorization: Bearer stp_...`,
@@ -38,6 +40,7 @@ type shownToken struct {
 	Hash    string    `json:"hash"`
 	Role    string    `json:"role"`
 	Work    string    `json:"work,omitempty"`
+	Groups  string    `json:"groups,omitempty"`
 	Owner   string    `json:"owner"`
 	Expires time.Time `json:"expires,omitzero"`
 	Expired bool      `json:"expired,omitempty"`
@@ -46,7 +49,7 @@ type shownToken struct {
 
 func showToken(e token.Entry) shownToken {
 	return shownToken{
-		Hash: e.Hash.String(), Role: string(e.Role), Work: string(e.Work), Owner: e.Owner, Expires: e.Expires,
+		Hash: e.Hash.String(), Role: string(e.Role), Work: string(e.Work), Groups: string(e.Groups), Owner: e.Owner, Expires: e.Expires,
 		Comment: e.Comment,
 		Expired: !e.Expires.IsZero() && !time.Now().Before(e.Expires),
 	}
@@ -54,18 +57,22 @@ func showToken(e token.Entry) shownToken {
 
 func (c *commands) newToken() *cobra.Command {
 	var owner, role, expires, comment, note string
-	var work []string
+	var work, groups []string
 	cmd := &cobra.Command{
 		Use:   "new --owner NAME --role ROLE FILE",
 		Short: "Make a token and add it to a file",
 		Long: `Makes a token, adds its hash to the file, and prints the token. It is printed this once and stands nowhere else. The file is made, readable by its owner
 alone, if it is missing.`,
-		Example: "  stagepost admin token new --owner ann --role user --expires 90d /srv/stagepost/tokens\n" +
+		Example: "  stagepost admin token new --owner ann --role depositor --expires 90d /srv/stagepost/tokens\n" +
 			"  stagepost admin token new --owner node-1 --role worker /srv/stagepost/tokens > node-1.token",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			e := token.Entry{Owner: owner, Role: token.Role(role), Comment: comment,
-				Work: token.Scope(strings.Join(work, ","))}
+			e := token.Entry{Owner: owner, Comment: comment, Work: identity.Work(strings.Join(work, ",")),
+				Groups: identity.Groups(strings.Join(groups, ","))}
+			var err error
+			if e.Role, err = identity.RoleOf(role); err != nil {
+				return cli.Usage(err)
+			}
 			if expires != "" {
 				d, err := quantity.ParseDuration(expires)
 				if err != nil || d <= 0 {
@@ -102,18 +109,24 @@ alone, if it is missing.`,
 	}
 	cmd.Flags().StringVar(&owner, "owner", "",
 		"whose token it is: the owner of jobs, the actor in histories, the name of a worker")
-	cmd.Flags().StringVar(&role, "role", "", "user, operator, worker or admin")
+	cmd.Flags().StringVar(&role, "role", "", "depositor, operator, worker, auditor or admin")
 	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 90d; defaults to unlimited")
 	cmd.Flags().StringSliceVar(&work, "work", nil,
 		"what a worker may claim: KIND/STATE or KIND, may be repeated; without it a worker may claim nothing")
+	cmd.Flags().StringSliceVar(&groups, "group", nil,
+		"a group (collection) to which a depositor or operator is limited, may be repeated; defaults to all")
 	cmd.Flags().StringVar(&comment, "comment", "", "what it is for")
 	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the file as a comment, with your name and the time")
-	roles := []string{}
-	for _, r := range token.Roles() {
-		roles = append(roles, string(r))
-	}
-	c.Complete(cmd, "role", roles...)
+	c.Complete(cmd, "role", roleNames()...)
 	return cmd
+}
+
+// roleNames lists the roles for completion.
+func roleNames() (names []string) {
+	for _, r := range identity.Roles() {
+		names = append(names, string(r))
+	}
+	return names
 }
 
 func (c *commands) listTokens() *cobra.Command {
@@ -140,7 +153,7 @@ func (c *commands) listTokens() *cobra.Command {
 				if one.Expired {
 					until += " (expired)"
 				}
-				rows = append(rows, []string{one.Hash[:16], strings.TrimRight(one.Role+":"+one.Work, ":"), one.Owner,
+				rows = append(rows, []string{one.Hash[:16], identity.WriteScope(e.Role, e.Groups, e.Work), one.Owner,
 					until, one.Comment})
 			}
 			if c.Out.Mode == cli.ModeJSON {

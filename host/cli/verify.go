@@ -32,7 +32,7 @@ On a running server the check goes through its API. On a data directory without 
 					return api.Verify(ctx, client.Verify{Job: id})
 				},
 				func(ctx context.Context, d *host.Maintenance) (found client.Checkup, err error) {
-					id, err := c.StoredID(ctx, d.Store, name)
+					id, err := c.StoredID(ctx, d.Store.Named, name)
 					if err != nil {
 						return found, err
 					}

@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
-	"github.com/stagepost/stagepost/server/token"
+	"github.com/stagepost/stagepost/server/identity"
 )
 
 // CheckRoutes tries routes of a server: each answers, with the headers, to a request that is right, to one for a job
@@ -108,15 +108,15 @@ func allowedFor(allowed map[string]string, r *server.Route) (roles string, ok bo
 }
 
 // CheckRoles asks routes in every role, without a token, and with ones that are malformed, expired and revoked. The
-// table has by hand which roles may use what lies below a path: u(ser), o(perator), w(orker), a(dmin), or * for
-// everybody without a token; a method may stand before a path.
+// table has by hand which roles may use what lies below a path: u (depositor), o(perator), w(orker), a(dmin), or * for
+// everybody without a token; a method may stand before a path. An auditor may use what reads, except for workers.
 func CheckRoles(t *testing.T, g *Guarded, routes []server.Route, allowed map[string]string) {
 	g.Server.Close() // event streams end at once
 	mine := g.Post(engine.Order{Owner: "ann"}).ID
-	letters := map[token.Role]string{token.User: "u", token.Operator: "o", token.Worker: "w", token.Admin: "a"}
+	letters := map[identity.Role]string{identity.Depositor: "u", identity.Operator: "o", identity.Worker: "w", identity.Admin: "a"}
 	refused := map[string]string{
 		"none": "", "malformed": "stp_x", "unknown": g.other(),
-		"expired": g.add(t, "ann", token.Admin, time.Now().Add(-time.Hour)),
+		"expired": g.add(t, "ann", identity.Admin, time.Now().Add(-time.Hour)),
 	}
 	for _, r := range routes {
 		roles, ok := allowedFor(allowed, &r)
@@ -128,6 +128,9 @@ func CheckRoles(t *testing.T, g *Guarded, routes []server.Route, allowed map[str
 			"{key...}", "x", "{token}", "x", "{path...}", "x", "{upload}", "x", "{task}", "x").Replace(r.Pattern)
 		for role, secret := range g.Tokens {
 			want := roles == "*" || strings.Contains(roles, letters[role])
+			if role == identity.Auditor {
+				want = roles == "*" || strings.Contains(roles, "o") && reads(&r) || roles == "a" && reads(&r)
+			}
 			answer, text := g.Ask(g.With(secret, r.Method, path, ""))
 			if got := answer.StatusCode != http.StatusUnauthorized &&
 				answer.StatusCode != http.StatusForbidden; got != want {
@@ -157,10 +160,13 @@ func CheckRoles(t *testing.T, g *Guarded, routes []server.Route, allowed map[str
 				t.Errorf("the answer has the token: %s", text)
 			}
 		}
-		g.Problem(g.With(g.Tokens[token.Admin], r.Method, path+"?token="+g.Tokens[token.Admin], ""),
+		g.Problem(g.With(g.Tokens[identity.Admin], r.Method, path+"?token="+g.Tokens[identity.Admin], ""),
 			http.StatusBadRequest, job.Invalid)
 	}
 }
+
+// reads reports whether a route changes nothing.
+func reads(r *server.Route) bool { return r.Method == http.MethodGet || r.Reads }
 
 // CheckForeign compares what a user gets for the job of another with what it gets for none, byte for byte and header
 // by header. The control is its own job, and the operator, who sees both.
@@ -168,7 +174,7 @@ func CheckForeign(t *testing.T, g *Guarded, routes []server.Route, allowed map[s
 	g.Server.Close()
 	foreign, mine := g.Post(engine.Order{Owner: "bob"}).ID, g.Post(engine.Order{Owner: "ann"}).ID
 	none := job.ID(string(foreign)[:len(foreign)-4] + "ZZZZ")
-	ann := g.Tokens[token.User]
+	ann := g.Tokens[identity.Depositor]
 	for _, r := range routes {
 		roles, _ := allowedFor(allowed, &r)
 		if !strings.Contains(r.Pattern, "{id}") || !strings.Contains(roles, "u") {
@@ -196,7 +202,7 @@ func CheckForeign(t *testing.T, g *Guarded, routes []server.Route, allowed map[s
 			}
 		}
 	}
-	for secret, ids := range map[string][]job.ID{ann: {mine}, g.Tokens[token.Operator]: {mine, foreign}} {
+	for secret, ids := range map[string][]job.ID{ann: {mine}, g.Tokens[identity.Operator]: {mine, foreign}} {
 		for _, id := range ids {
 			if answer, text := g.Ask(g.With(secret, http.MethodGet, "/api/v1/jobs/"+string(id),
 				"")); answer.StatusCode != http.StatusOK {

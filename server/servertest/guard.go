@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/token"
 )
 
@@ -15,8 +16,8 @@ import (
 type Guarded struct {
 	*Harness
 	File   string
-	Tokens map[token.Role]string // by role; the user is ann
-	Bob    string                // another user
+	Tokens map[identity.Role]string // by role; the user is ann
+	Bob    string                   // another user
 }
 
 // Guard starts one; more may add tokens before.
@@ -28,27 +29,27 @@ func Guard(t *testing.T, parts ...PartOf) *Guarded {
 // GuardWith starts one whose options are changed; change may add tokens.
 func GuardWith(t *testing.T, change func(g *Guarded, o *server.Options), parts ...PartOf) *Guarded {
 	t.Helper()
-	g := &Guarded{File: filepath.Join(t.TempDir(), "tokens"), Tokens: map[token.Role]string{}}
-	for _, role := range token.Roles() {
+	g := &Guarded{File: filepath.Join(t.TempDir(), "tokens"), Tokens: map[identity.Role]string{}}
+	for _, role := range identity.Roles() {
 		owner := string(role)
-		if role == token.User {
+		if role == identity.Depositor {
 			owner = "ann"
 		}
 		g.Tokens[role] = g.add(t, owner, role, time.Time{})
 	}
-	g.Bob = g.add(t, "bob", token.User, time.Time{})
+	g.Bob = g.add(t, "bob", identity.Depositor, time.Time{})
 	g.Harness = Open(t, func(o *server.Options) {
 		change(g, o)
 		tokens, err := token.Open(g.File)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Tokens = tokens
+		o.Identities = tokens
 	}, nil, parts...)
 	return g
 }
 
-func (g *Guarded) add(t *testing.T, owner string, role token.Role, expires time.Time) string {
+func (g *Guarded) add(t *testing.T, owner string, role identity.Role, expires time.Time) string {
 	t.Helper()
 	s, err := token.New(rand.Reader)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
-	"github.com/stagepost/stagepost/server/token"
+	"github.com/stagepost/stagepost/server/identity"
 )
 
 // ReasonRefused reports whether an answer is the refusal of a request without a reason.
@@ -41,7 +41,7 @@ func CheckReasons(t *testing.T, in map[string]any, parts ...PartOf) {
 	}
 	jobs := map[*Guarded]job.ID{strict: strict.Post(engine.Order{Owner: "ann"}).ID,
 		lax: lax.Post(engine.Order{Owner: "ann"}).ID}
-	refused := func(g *Guarded, role token.Role, r *server.Route, reason string) bool {
+	refused := func(g *Guarded, role identity.Role, r *server.Route, reason string) bool {
 		t.Helper()
 		name := map[bool]string{true: "why", false: "note"}[r.Pattern == "/api/v1/holds"]
 		path := strings.NewReplacer("{id}", string(jobs[g]), "{event}", "hold", "{name}", "x", "{upload}", "x",
@@ -75,8 +75,8 @@ func CheckReasons(t *testing.T, in map[string]any, parts ...PartOf) {
 		if (of != nil && !hasReason(of)) || (needed && of == nil && r.Method != http.MethodDelete) {
 			t.Errorf("%s: %T has no field for a reason", route, of)
 		}
-		for _, role := range []token.Role{token.Operator, token.Admin} {
-			may := role == token.Admin || r.Who != server.Admin && r.Who != server.Worker
+		for _, role := range []identity.Role{identity.Operator, identity.Admin} {
+			may := role == identity.Admin || r.Who != server.Admin && r.Who != server.Worker
 			if got := refused(strict, role, &r, ""); got != (needed && may) {
 				t.Errorf("%s as %s without a reason: refused: %t", route, role, got)
 			}
@@ -87,7 +87,7 @@ func CheckReasons(t *testing.T, in map[string]any, parts ...PartOf) {
 				t.Errorf("%s as %s is refused with a reason, or where none is required", route, role)
 			}
 		}
-		if refused(strict, token.User, &r, "") {
+		if refused(strict, identity.Depositor, &r, "") {
 			t.Errorf("%s: a user needs a reason", route)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package session ends requests whose token is no longer valid, and limits what one owner of tokens has open at once.
+// Package session ends requests whose credential is no longer valid, and limits what one identity has open at once.
 package session
 
 import (
@@ -7,20 +7,19 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/problem"
-	"github.com/stagepost/stagepost/server/token"
 )
 
-// errRevoked is the cause with which a request ends whose token is no longer valid.
-var errRevoked = problem.Refuse(http.StatusUnauthorized, job.Refused, "the token is no longer valid")
+// errRevoked is the cause with which a request ends whose credential is no longer valid.
+var errRevoked = problem.Refuse(http.StatusUnauthorized, job.Refused, "the sign-in or token is no longer valid")
 
-// Sessions are the running requests and the connections that were taken over from them, each with its token. They end
-// when the token is revoked, expires or can no longer be read. The zero value is ready.
+// Sessions are the running requests and the connections that were taken over from them, each with its credential.
+// They end when it is revoked, expires or can no longer be read. The zero value is ready.
 type Sessions struct {
 	mu   sync.Mutex // guards open
 	open map[*session]bool
@@ -28,8 +27,8 @@ type Sessions struct {
 
 // session is a request, or a connection that was taken over from it.
 type session struct {
-	token token.Hash
-	end   func() // called once, with the lock of Sessions held; it must not block
+	key identity.Key
+	end func() // called once, with the lock of Sessions held; it must not block
 }
 
 func (s *Sessions) begin(one *session) {
@@ -47,26 +46,26 @@ func (s *Sessions) over(one *session) {
 	delete(s.open, one)
 }
 
-// Keep ends the sessions whose tokens are not among the valid ones.
-func (s *Sessions) Keep(valid []token.Hash) {
+// Keep ends the sessions whose credentials are not valid.
+func (s *Sessions) Keep(valid func(identity.Key) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.open {
-		if !slices.Contains(valid, one.token) {
+		if !valid(one.key) {
 			delete(s.open, one)
 			one.end()
 		}
 	}
 }
 
-// Open prepares a request and its answer to end with a token. The caller calls the function when the handler has
+// Open prepares a request and its answer to end with a credential. The caller calls the function when the handler has
 // returned.
 func (s *Sessions) Open(
-	w http.ResponseWriter, r *http.Request, hash token.Hash,
+	w http.ResponseWriter, r *http.Request, key identity.Key,
 ) (http.ResponseWriter, *http.Request, func()) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	control := http.NewResponseController(w)
-	one := &session{token: hash, end: func() {
+	one := &session{key: key, end: func() {
 		cancel(errRevoked)
 		_ = control.SetReadDeadline(time.Unix(1, 0)) // a recorder in a test has none
 		_ = control.SetWriteDeadline(time.Unix(1, 0))
@@ -76,16 +75,16 @@ func (s *Sessions) Open(
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &endingBody{r.Body, ctx}
 	}
-	return &endingAnswer{w, ctx, s, hash}, r, func() {
+	return &endingAnswer{w, ctx, s, key}, r, func() {
 		s.over(one)
 		cancel(nil)
 	}
 }
 
-// revoked reports whether a request has ended because of its token.
+// revoked reports whether a request has ended because of its credential.
 func revoked(ctx context.Context) bool { return ctx.Err() != nil && context.Cause(ctx) == errRevoked }
 
-// endingBody is a request's body that ends with the token.
+// endingBody is a request's body that ends with the credential.
 type endingBody struct {
 	io.ReadCloser
 	ctx context.Context
@@ -102,12 +101,12 @@ func (b *endingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endingAnswer is an answer that ends with the token.
+// endingAnswer is an answer that ends with the credential.
 type endingAnswer struct {
 	http.ResponseWriter
 	ctx      context.Context
 	sessions *Sessions
-	token    token.Hash
+	key      identity.Key
 }
 
 // Unwrap is for http.ResponseController.
@@ -120,7 +119,7 @@ func (a *endingAnswer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// Hijack lets the handler take the connection over; it is closed when the token is no longer valid.
+// Hijack lets the handler take the connection over; it is closed when the credential is no longer valid.
 func (a *endingAnswer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if revoked(a.ctx) {
 		return nil, nil, errRevoked
@@ -130,7 +129,7 @@ func (a *endingAnswer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	taken := &takenOver{Conn: c, sessions: a.sessions}
-	taken.session = &session{token: a.token, end: func() { _ = c.Close() }}
+	taken.session = &session{key: a.key, end: func() { _ = c.Close() }}
 	a.sessions.begin(taken.session)
 	return taken, buffered, nil
 }

@@ -9,7 +9,8 @@
 //	SHA-256 (64 hexadecimal digits)  role[:scope]  owner  expiry (RFC 3339, or -)  comment up to the end of the line
 //
 // The scope of a worker lists what it may claim, kind/state or kind, with commas between them; without one it may
-// claim nothing.
+// claim nothing. The scope of a depositor or operator lists the groups (collections) of jobs that it may use; without
+// one it may use all.
 //
 // Empty lines and lines that begin with # are ignored. The hash needs no salt and no slow function: no attacker can
 // try 2^256 tokens. A user who can write to the file can admit others, so only its owner may write to it.

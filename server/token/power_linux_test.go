@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/store/crash/power"
 )
 
@@ -44,8 +45,8 @@ func cutTokens(t *testing.T, names bool, ignore ...string) (cuts int, wrong []st
 		err = errors.Join(above.Sync(), above.Close())
 	}
 	name := filepath.Join(dir, "tokens")
-	first, second := Entry{Hash: Hash{1}, Role: User, Owner: "ann"}, Entry{Hash: Hash{2}, Role: Admin, Owner: "bob"}
-	states := [][]Hash{nil, {first.Hash}, {first.Hash, second.Hash}, {second.Hash}}
+	first, second := Entry{Hash: identity.Key{1}, Role: identity.Depositor, Owner: "ann"}, Entry{Hash: identity.Key{2}, Role: identity.Admin, Owner: "bob"}
+	states := [][]identity.Key{nil, {first.Hash}, {first.Hash, second.Hash}, {second.Hash}}
 	var confirmed []int // number of the first image after each change
 	for _, change := range []func() error{
 		func() error { return Add(name, first) },
@@ -67,7 +68,7 @@ func cutTokens(t *testing.T, names bool, ignore ...string) (cuts int, wrong []st
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
-		var got []Hash
+		var got []identity.Key
 		for _, e := range all {
 			got = append(got, e.Hash)
 		}

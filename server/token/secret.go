@@ -9,6 +9,8 @@ import (
 	"hash/crc32"
 	"io"
 	"strings"
+
+	"github.com/stagepost/stagepost/server/identity"
 )
 
 // Prefix begins every token.
@@ -65,7 +67,7 @@ func (s Secret) Reveal() string {
 }
 
 // Hash returns what the file keeps of the token.
-func (s Secret) Hash() Hash { return sha256.Sum256([]byte(s.Reveal())) }
+func (s Secret) Hash() identity.Key { return sha256.Sum256([]byte(s.Reveal())) }
 
 // String hides the token.
 func (Secret) String() string { return "***" }

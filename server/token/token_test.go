@@ -16,10 +16,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/internal/sharedfile"
+	"github.com/stagepost/stagepost/server/identity"
 )
 
 func TestScope(t *testing.T) {
-	for scope, want := range map[Scope]string{ // of a/x, a/y and b/x
+	for scope, want := range map[identity.Work]string{ // of a/x, a/y and b/x
 		"": "", "a": "a/x a/y", "a/x": "a/x", "a/x,b/x": "a/x b/x", "a/xx": "", "aa": "", "b,a/y": "a/y b/x",
 	} {
 		var got []string
@@ -33,7 +36,7 @@ func TestScope(t *testing.T) {
 		}
 	}
 	for _, line := range []string{"worker:", "worker:a/", "worker:/x", "worker:a//x", "worker:a,", "worker:a/x/y",
-		"user:a", "worker:a\u202eb"} {
+		"depositor:a:b", "depositor:a,", "auditor:a", "worker:a\u202eb"} {
 		if _, err := ParseFile([]byte(strings.Repeat("ab", 32) + " " + line + " ann -\n")); err == nil {
 			t.Errorf("%s was taken", line)
 		}
@@ -95,8 +98,8 @@ func TestSecretNeverPrints(t *testing.T) {
 func TestParseFile(t *testing.T) {
 	a, b := newToken(t).Hash(), newToken(t).Hash()
 	when := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	want := []Entry{{a, User, "ann", when, "her laptop, since May", ""},
-		{b, Worker, "node-1", time.Time{}, "", "test.letter/Posted,test.parcel"}}
+	want := []Entry{{a, identity.Depositor, "ann", when, "her laptop, since May", "", ""},
+		{b, identity.Worker, "node-1", time.Time{}, "", "", "test.letter/Posted,test.parcel"}}
 	text := "# who may come\n\n" + want[0].Line() + "\n  \t\n" + want[1].Line()
 	got, err := ParseFile([]byte(text))
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -180,23 +183,23 @@ func openFile(t *testing.T, entries ...Entry) *file {
 }
 
 // check asks with headers and a path.
-func (f *file) check(path string, authorization ...string) (Identity, error) {
+func (f *file) check(path string, authorization ...string) (identity.Identity, error) {
 	r := httptest.NewRequestWithContext(f.t.Context(), http.MethodGet, path, nil)
 	r.Header["Authorization"] = authorization
-	return f.Check(r)
+	return f.Identify(r)
 }
 
 func TestCheck(t *testing.T) {
 	ann, old, stranger := newToken(t), newToken(t), newToken(t)
-	f := openFile(t, Entry{ann.Hash(), User, "ann", time.Time{}, "", ""},
-		Entry{old.Hash(), Admin, "old", time.Now().Add(time.Hour), "", ""})
+	f := openFile(t, Entry{ann.Hash(), identity.Depositor, "ann", time.Time{}, "", "", ""},
+		Entry{old.Hash(), identity.Admin, "old", time.Now().Add(time.Hour), "", "", ""})
 	for _, header := range []string{"Bearer " + ann.Reveal(), "bearer " + ann.Reveal(), "BEARER  " + ann.Reveal() +
 		" "} {
-		if got, err := f.check("/", header); got != (Identity{"ann", User, ann.Hash(), ""}) || err != nil {
+		if got, err := f.check("/", header); got != (identity.Identity{Name: "ann", Role: identity.Depositor, Way: identity.ByToken, Key: ann.Hash()}) || err != nil {
 			t.Errorf("%s: got %v, %v", header[:8], got, err)
 		}
 	}
-	if got, err := f.check("/", "Bearer "+old.Reveal()); got != (Identity{"old", Admin, old.Hash(), ""}) || err != nil {
+	if got, err := f.check("/", "Bearer "+old.Reveal()); got != (identity.Identity{Name: "old", Role: identity.Admin, Way: identity.ByToken, Key: old.Hash()}) || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 	f.now = f.now.Add(time.Hour)
@@ -218,11 +221,11 @@ func TestCheck(t *testing.T) {
 		{"/", []string{"Bearer " + ann.Hash().String()}, ErrMalformed},
 		{"/", []string{"Bearer " + ann.Reveal(), "Bearer " + ann.Reveal()}, ErrMalformed},
 		{"/", []string{"Bearer " + ann.Reveal() + ", Bearer " + ann.Reveal()}, ErrMalformed},
-		{"/?token=" + ann.Reveal(), []string{"Bearer " + ann.Reveal()}, ErrInURL},
-		{"/?q=x" + ann.Reveal() + "y", []string{"Bearer " + ann.Reveal()}, ErrInURL},
-		{"/?" + ann.Reveal(), nil, ErrInURL},
-		{"/?access_token=abc", []string{"Bearer " + ann.Reveal()}, ErrInURL},
-		{"/a/" + typo, []string{"Bearer " + ann.Reveal()}, ErrInURL},
+		{"/?token=" + ann.Reveal(), []string{"Bearer " + ann.Reveal()}, identity.ErrInURL},
+		{"/?q=x" + ann.Reveal() + "y", []string{"Bearer " + ann.Reveal()}, identity.ErrInURL},
+		{"/?" + ann.Reveal(), nil, identity.ErrInURL},
+		{"/?access_token=abc", []string{"Bearer " + ann.Reveal()}, identity.ErrInURL},
+		{"/a/" + typo, []string{"Bearer " + ann.Reveal()}, identity.ErrInURL},
 		{"/?q=stp_&a=stp_short", []string{"Bearer " + ann.Reveal()}, nil},
 	} {
 		if _, err := f.check(c.path, c.sent...); !errors.Is(err, c.want) {
@@ -240,7 +243,7 @@ func TestComparesAll(t *testing.T) {
 	var secrets []Secret
 	for range 5 {
 		s := newToken(t)
-		secrets, entries = append(secrets, s), append(entries, Entry{s.Hash(), User, "ann", time.Time{}, "", ""})
+		secrets, entries = append(secrets, s), append(entries, Entry{s.Hash(), identity.Depositor, "ann", time.Time{}, "", "", ""})
 	}
 	f := openFile(t, entries...)
 	n := 0
@@ -266,22 +269,22 @@ func TestComparesAll(t *testing.T) {
 
 func TestReload(t *testing.T) {
 	ann, bob := newToken(t), newToken(t)
-	f := openFile(t, Entry{ann.Hash(), User, "ann", time.Time{}, "", ""})
+	f := openFile(t, Entry{ann.Hash(), identity.Depositor, "ann", time.Time{}, "", "", ""})
 	in := func(s Secret) bool { _, err := f.check("/", "Bearer "+s.Reveal()); return err == nil }
-	if err := Add(f.path, Entry{bob.Hash(), Operator, "bob", time.Time{}, "", ""}); err != nil {
+	if err := Add(f.path, Entry{bob.Hash(), identity.Operator, "bob", time.Time{}, "", "", ""}); err != nil {
 		t.Fatal(err)
 	}
 	if in(bob) {
 		t.Error("it read the file again within the second")
 	}
-	f.now = f.now.Add(readEvery)
+	f.now = f.now.Add(sharedfile.ReadEvery)
 	if !in(bob) || !in(ann) {
 		t.Error("a new token is not seen")
 	}
 	if e, err := Revoke(f.path, ann.Hash().String()[:8]); err != nil || e.Owner != "ann" {
 		t.Fatalf("%v, %v", e, err)
 	}
-	f.now = f.now.Add(readEvery)
+	f.now = f.now.Add(sharedfile.ReadEvery)
 	if in(ann) || !in(bob) {
 		t.Error("a revoked token is in force, or another one is not")
 	}
@@ -297,17 +300,17 @@ func TestReload(t *testing.T) {
 		if err := spoil(); err != nil {
 			t.Fatal(err)
 		}
-		f.now = f.now.Add(readEvery)
-		if _, err := f.check("/", "Bearer "+bob.Reveal()); !errors.Is(err, ErrFault) || f.Fault() == nil ||
-			len(f.Valid()) > 0 {
+		f.now = f.now.Add(sharedfile.ReadEvery)
+		if _, err := f.check("/", "Bearer "+bob.Reveal()); !errors.Is(err, identity.ErrFault) || f.Fault() == nil ||
+			len(f.All()) > 0 {
 			t.Errorf("%s: all tokens must be refused, one may have been revoked: got %v, fault %v", what, err, f.Fault())
 		}
 		_ = os.Remove(f.path)
 		if err := os.WriteFile(f.path, before, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f.now = f.now.Add(readEvery)
-		if !in(bob) || f.Fault() != nil || len(f.Valid()) != 1 {
+		f.now = f.now.Add(sharedfile.ReadEvery)
+		if !in(bob) || f.Fault() != nil || len(f.All()) != 1 {
 			t.Errorf("%s and mended: %v", what, f.Fault())
 		}
 	}
@@ -315,7 +318,7 @@ func TestReload(t *testing.T) {
 
 func TestFileMode(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "tokens")
-	if err := Add(name, Entry{newToken(t).Hash(), User, "ann", time.Time{}, "", ""}); err != nil {
+	if err := Add(name, Entry{newToken(t).Hash(), identity.Depositor, "ann", time.Time{}, "", "", ""}); err != nil {
 		t.Fatal(err)
 	}
 	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: true, 0o660: false, 0o644: false,
@@ -336,8 +339,8 @@ func TestFileMode(t *testing.T) {
 }
 
 func TestRevoke(t *testing.T) {
-	f := openFile(t, Entry{Hash{1, 2, 3, 4, 5}, User, "ann", time.Time{}, "", ""},
-		Entry{Hash{1, 2, 3, 4, 6}, User, "bob", time.Time{}, "", ""})
+	f := openFile(t, Entry{identity.Key{1, 2, 3, 4, 5}, identity.Depositor, "ann", time.Time{}, "", "", ""},
+		Entry{identity.Key{1, 2, 3, 4, 6}, identity.Depositor, "bob", time.Time{}, "", "", ""})
 	for _, bad := range []string{"", "0102030", "01020304", "99999999", "zzzzzzzz", strings.Repeat("0", 65)} {
 		if _, err := Revoke(f.path, bad); err == nil {
 			t.Errorf("%q revoked something", bad)
@@ -360,7 +363,7 @@ func TestRewriteKeepsOwnerAndMode(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "tokens")
 	ann := newToken(t)
-	if err := Add(name, Entry{Hash: ann.Hash(), Role: User, Owner: "ann"}); err != nil {
+	if err := Add(name, Entry{Hash: ann.Hash(), Role: identity.Depositor, Owner: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	uid, gid := os.Getuid(), os.Getgid()
@@ -371,7 +374,9 @@ func TestRewriteKeepsOwnerAndMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, edit := range map[string]func() error{
-		"add":    func() error { return Add(name, Entry{Hash: newToken(t).Hash(), Role: User, Owner: "bob"}) },
+		"add": func() error {
+			return Add(name, Entry{Hash: newToken(t).Hash(), Role: identity.Depositor, Owner: "bob"})
+		},
 		"revoke": func() error { _, err := Revoke(name, ann.Hash().String()); return err },
 	} {
 		if err := edit(); err != nil {
@@ -384,7 +389,7 @@ func TestRewriteKeepsOwnerAndMode(t *testing.T) {
 	if err := os.Chown(dir, uid, gid); err != nil { // a new file in the directory of a service
 		t.Fatal(err)
 	}
-	if err := Add(name+".new", Entry{Hash: ann.Hash(), Role: User, Owner: "ann"}); err != nil {
+	if err := Add(name+".new", Entry{Hash: ann.Hash(), Role: identity.Depositor, Owner: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if u, _, mode := ownerOf(t, name+".new"); u != uid || mode != 0o600 {

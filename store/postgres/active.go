@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -113,7 +114,7 @@ const (
 func (v *view) count(kind job.Kind, a *active, states []lifecycle.State) error {
 	if a.states == nil {
 		a.states = map[lifecycle.State]bool{}
-		err := v.lanes(kind, a, func(c *counted, n int) { c.claimed += n }, selectClaimed, stored(string(kind)))
+		err := v.lanes(kind, a, func(c *counted, n int) { c.claimed += n }, selectClaimed, pg.Stored(string(kind)))
 		if err != nil {
 			return err
 		}
@@ -130,7 +131,7 @@ func (v *view) count(kind job.Kind, a *active, states []lifecycle.State) error {
 		return nil
 	}
 	clear(a.limits)
-	return v.lanes(kind, a, func(c *counted, n int) { c.size += n }, selectOccupied, stored(string(kind)),
+	return v.lanes(kind, a, func(c *counted, n int) { c.size += n }, selectOccupied, pg.Stored(string(kind)),
 		storedAll(missing))
 }
 
@@ -156,8 +157,8 @@ func (v *view) lanes(kind job.Kind, a *active, add func(*counted, int), statemen
 }
 
 func (k *laneKey) original() {
-	k.State, k.crowd = lifecycle.State(original(string(k.State))), job.ID(original(string(k.crowd)))
-	k.group, k.owner = original(k.group), original(k.owner)
+	k.State, k.crowd = lifecycle.State(pg.Original(string(k.State))), job.ID(pg.Original(string(k.crowd)))
+	k.group, k.owner = pg.Original(k.group), pg.Original(k.owner)
 }
 
 func (a *active) lane(id laneID, k *laneKey) *counted {

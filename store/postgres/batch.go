@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/rules"
 )
@@ -139,7 +140,7 @@ const (
 func (b *batch) readGiven(p *pgx.Batch) {
 	var names []string
 	for _, k := range b.needs.Numbers {
-		names = append(names, countNumbers+stored(string(k)))
+		names = append(names, countNumbers+pg.Stored(string(k)))
 	}
 	if len(names) > 0 {
 		names = append(names, countRows)
@@ -187,7 +188,7 @@ func (b *batch) count(name string, n int64, sum []byte) {
 	case countHolds:
 		b.known.Revised = n
 	default:
-		b.known.Numbers[job.Kind(original(name[len(countNumbers):]))] = n
+		b.known.Numbers[job.Kind(pg.Original(name[len(countNumbers):]))] = n
 	}
 }
 
@@ -237,7 +238,7 @@ func (b *batch) readJobs(p *pgx.Batch, ops []*operation) {
 		for i := range o.changes {
 			c := &o.changes[i]
 			if class := classAfter(c); class != "" {
-				ids, classes = append(ids, stored(string(c.Job))), append(classes, class)
+				ids, classes = append(ids, pg.Stored(string(c.Job))), append(classes, class)
 			}
 		}
 	}
@@ -246,7 +247,7 @@ func (b *batch) readJobs(p *pgx.Batch, ops []*operation) {
 	}
 	keys, kinds, owners := make([]string, len(n.Keys)), make([]string, len(n.Keys)), make([]string, len(n.Keys))
 	for i, k := range n.Keys {
-		keys[i], kinds[i], owners[i] = stored(k.Key), stored(string(k.Kind)), stored(k.Owner)
+		keys[i], kinds[i], owners[i] = pg.Stored(k.Key), pg.Stored(string(k.Kind)), pg.Stored(k.Owner)
 	}
 	p.Queue(lockJobs, storedAll(n.Jobs), keys, kinds, owners, ids, classes).Query(func(rows pgx.Rows) error {
 		list, err := collect(b.s, rows, scanRecord)
@@ -270,7 +271,7 @@ func classAfter(c *job.Change) string {
 	case c.Gone:
 		return "gone"
 	case c.Ended:
-		return "ended " + stored(string(c.To.Outcome))
+		return "ended " + pg.Stored(string(c.To.Outcome))
 	}
 	return "open"
 }
@@ -317,7 +318,7 @@ func (b *batch) readParents(ops []*operation) error {
 		}
 		for _, id := range b.needs.Children {
 			p.Queue("SELECT count(*) FROM (SELECT 1 FROM job_made WHERE parent = $1 AND parent <> '' LIMIT $2) c",
-				stored(string(id)), most).QueryRow(func(row pgx.Row) error {
+				pg.Stored(string(id)), most).QueryRow(func(row pgx.Row) error {
 				var n int
 				err := row.Scan(&n)
 				b.known.AddChildren(id, n)
@@ -326,11 +327,11 @@ func (b *batch) readParents(ops []*operation) error {
 		}
 	}
 	for _, id := range unsent {
-		p.Queue(selectUnsent, stored(string(id))).Query(
+		p.Queue(selectUnsent, pg.Stored(string(id))).Query(
 			func(rows pgx.Rows) error {
 				var key string
 				_, err := pgx.ForEachRow(rows, []any{&key}, func() error {
-					b.known.AddUnsent(id, original(key))
+					b.known.AddUnsent(id, pg.Original(key))
 					return nil
 				})
 				return err

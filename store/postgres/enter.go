@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -129,12 +130,12 @@ func (b *batch) enterLanes(p *pgx.Batch, entered map[laneID]*enteredLane) {
 	if len(put) == 0 {
 		return
 	}
-	args := []any{values(put, ids), values(put, func(l *enteredLane) string { return stored(string(l.key.Kind)) }),
-		values(put, func(l *enteredLane) string { return stored(string(l.key.State)) }),
-		values(put, func(l *enteredLane) string { return stored(l.key.group) }),
-		values(put, func(l *enteredLane) string { return stored(l.key.owner) }),
+	args := []any{values(put, ids), values(put, func(l *enteredLane) string { return pg.Stored(string(l.key.Kind)) }),
+		values(put, func(l *enteredLane) string { return pg.Stored(string(l.key.State)) }),
+		values(put, func(l *enteredLane) string { return pg.Stored(l.key.group) }),
+		values(put, func(l *enteredLane) string { return pg.Stored(l.key.owner) }),
 		values(put, func(l *enteredLane) string { return l.key.tags }),
-		values(put, func(l *enteredLane) string { return stored(string(l.key.crowd)) }),
+		values(put, func(l *enteredLane) string { return pg.Stored(string(l.key.crowd)) }),
 		values(put, func(l *enteredLane) bool { return l.key.suspect }),
 		values(put, func(l *enteredLane) bool { return l.waiting })}
 	p.Queue(putLanes, append(args, keys(put)...)...)
@@ -176,8 +177,8 @@ func (b *batch) holdLanes(p *pgx.Batch) {
 		added := slices.ContainsFunc(w.Put, func(put job.Hold) bool { return put.Version == h.Version })
 		if added && h.Until.IsZero() && h.Tag == "" && h.Job == "" && h.Group+h.Owner != "" {
 			p.Queue(`UPDATE lane SET held = true WHERE waiting AND NOT held AND ($1 = '' OR kind = $1) AND
- ($2 = '' OR state = $2) AND ($3 = '' OR grp = $3) AND ($4 = '' OR owner = $4)`, stored(string(h.Kind)),
-				stored(string(h.State)), stored(h.Group), stored(h.Owner))
+ ($2 = '' OR state = $2) AND ($3 = '' OR grp = $3) AND ($4 = '' OR owner = $4)`, pg.Stored(string(h.Kind)),
+				pg.Stored(string(h.State)), pg.Stored(h.Group), pg.Stored(h.Owner))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/rules"
 )
@@ -123,7 +124,7 @@ func (b *batch) writePurged(p *pgx.Batch, purged []*record) {
 	var rows []int64
 	var ids []string
 	for _, r := range purged {
-		rows, ids = append(rows, r.n), append(ids, stored(string(r.job.ID)))
+		rows, ids = append(rows, r.n), append(ids, pg.Stored(string(r.job.ID)))
 	}
 	for _, of := range []string{"job_made WHERE n", "job_now WHERE n", "event WHERE job", "task WHERE job"} {
 		p.Queue("DELETE FROM "+of+" = ANY ($1)", rows)
@@ -140,7 +141,7 @@ func tagRows(of []*record) []any {
 	rows, tags := []int64{}, []string{}
 	for _, r := range of {
 		for _, t := range slices.Compact(slices.Clone(r.job.Tags)) {
-			rows, tags = append(rows, r.n), append(tags, stored(t))
+			rows, tags = append(rows, r.n), append(tags, pg.Stored(t))
 		}
 	}
 	return []any{rows, tags}
@@ -253,7 +254,7 @@ func (b *batch) writeGiven(p *pgx.Batch) {
 		last[n.Kind] = n
 	}
 	for _, n := range last {
-		all = append(all, counter{countNumbers + stored(string(n.Kind)), n.Number, []byte{}})
+		all = append(all, counter{countNumbers + pg.Stored(string(n.Kind)), n.Number, []byte{}})
 	}
 	if len(b.news) > 0 {
 		all = append(all, counter{countRows, b.row, []byte{}})
@@ -293,7 +294,7 @@ type tallied struct {
 func (b *batch) writeTallies(p *pgx.Batch, o *outcome) {
 	sums := map[[3]string]*tallied{}
 	add := func(j *job.Job, n int64) {
-		key := [3]string{stored(string(j.Kind)), stored(string(j.State)), stored(j.Group)}
+		key := [3]string{pg.Stored(string(j.Kind)), pg.Stored(string(j.State)), pg.Stored(j.Group)}
 		t := sums[key]
 		if t == nil {
 			t = &tallied{kind: key[0], state: key[1], group: key[2]}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -61,7 +62,7 @@ func (k *laneKey) tagged() []string {
 	var tags []string
 	_ = json.Unmarshal([]byte(k.tags), &tags) // it was made by tagsText
 	for i := range tags {
-		tags[i] = original(tags[i])
+		tags[i] = pg.Original(tags[i])
 	}
 	return tags
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -84,7 +85,7 @@ func (c *conditions) query(q *job.Query) {
 	}
 	text := func(column, value string) {
 		if value != "" {
-			c.add(column+" = %s AND "+column+" <> ''", stored(value))
+			c.add(column+" = %s AND "+column+" <> ''", pg.Stored(value))
 		}
 	}
 	list("j.kind", storedAll(q.Kinds))
@@ -99,7 +100,7 @@ func (c *conditions) query(q *job.Query) {
 	text("m.parent", string(q.Parent))
 	text("m.key", q.Key)
 	if q.Tag != "" {
-		c.add("m.n IN (SELECT n FROM job_tag WHERE tag = %s)", stored(q.Tag))
+		c.add("m.n IN (SELECT n FROM job_tag WHERE tag = %s)", pg.Stored(q.Tag))
 	}
 	if q.Ended != nil {
 		c.text = append(c.text, pick(*q.Ended, "j.ended <> 0", "j.ended = 0"))
@@ -108,14 +109,14 @@ func (c *conditions) query(q *job.Query) {
 		c.add("j.changed < %s", q.Before.UnixMicro())
 	}
 	if q.Worker != "" {
-		c.add("j.worker ^@ %s AND j.worker <> ''", stored(q.Worker))
+		c.add("j.worker ^@ %s AND j.worker <> ''", pg.Stored(q.Worker))
 	}
 }
 
 // Named is part of job.Store. Jobs that are not among the newest 10,000 are found in the order of their ids, which
 // increase with time.
 func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []job.Job, err error) {
-	part = stored(part)
+	part = pg.Stored(part)
 	const statement = selectRecord + `WHERE m.n = ANY (ARRAY (
   (SELECT n FROM job_made WHERE id >= $1 AND id < $1 || U&'\+10FFFF' AND ($2 = '' OR owner = $2)
    ORDER BY id DESC LIMIT $3)
@@ -123,7 +124,7 @@ func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []jo
    WHERE (right(id, length($1)) = $1 OR id ^@ $1) AND ($2 = '' OR owner = $2)))
  ORDER BY m.n DESC LIMIT $3`
 	err = s.read(ctx, "find", "", func(r *reader) error {
-		list, err := all(r, scanRecord, statement, part, stored(owner), max(0, min(n, mostRows)))
+		list, err := all(r, scanRecord, statement, part, pg.Stored(owner), max(0, min(n, mostRows)))
 		jobs = nil
 		for _, one := range list {
 			jobs = append(jobs, one.job)
@@ -207,7 +208,7 @@ func (r *reader) peek(c *job.Claim, id job.ID) (f job.Forecast, err error) {
 	if err != nil {
 		return f, err
 	}
-	found, err := all(r, scanRecord, selectRecord+"WHERE m.id = $1", stored(string(id)))
+	found, err := all(r, scanRecord, selectRecord+"WHERE m.id = $1", pg.Stored(string(id)))
 	if err != nil {
 		return f, err
 	}

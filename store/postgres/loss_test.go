@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/storetest"
@@ -279,7 +280,7 @@ func TestTerminated(t *testing.T) {
 		}
 		terminated[w.seq] = true
 		terminate := fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", w.conn.PgConn().PID())
-		check(t, testServer.exec("postgres", terminate))
+		check(t, testServer.Exec("postgres", terminate))
 	}
 	answers, err := script(t.Context(), s)
 	check(t, err)
@@ -329,7 +330,7 @@ func TestDeadlock(t *testing.T) {
 	lock("tst_1")
 	exec("COMMIT")
 	check(t, <-result)
-	if len(failures) == 0 || sqlState(failures[0]) != "40P01" {
+	if len(failures) == 0 || pg.State(failures[0]) != "40P01" {
 		t.Errorf("failures %v, want a deadlock", failures)
 	}
 	for i, j := range jobs {

@@ -89,13 +89,13 @@ func TestMigrate(t *testing.T) {
 	if errServer != nil {
 		t.Fatal(errServer)
 	}
-	check(t, testServer.exec("postgres", "CREATE DATABASE test_empty"))
-	defer func() { check(t, testServer.exec("postgres", "DROP DATABASE test_empty WITH (FORCE)")) }()
+	check(t, testServer.Exec("postgres", "CREATE DATABASE test_empty"))
+	defer func() { check(t, testServer.Exec("postgres", "DROP DATABASE test_empty WITH (FORCE)")) }()
 	var all sync.WaitGroup
 	var errs [4]error
 	for i := range errs {
 		all.Go(func() {
-			s, err := Open(t.Context(), testServer.url("test_empty"), Options{Unsynced: true})
+			s, err := Open(t.Context(), testServer.URL("test_empty"), Options{Unsynced: true})
 			if errs[i] = err; err == nil {
 				errs[i] = s.Close()
 			}
@@ -105,8 +105,8 @@ func TestMigrate(t *testing.T) {
 	if slices.ContainsFunc(errs[:], func(err error) bool { return err != nil }) {
 		t.Errorf("opened at once: %v", errs)
 	}
-	check(t, testServer.exec("test_empty", "INSERT INTO schema_version VALUES (99, 'later')"))
-	_, err := Open(t.Context(), testServer.url("test_empty"), Options{Unsynced: true})
+	check(t, testServer.Exec("test_empty", "INSERT INTO schema_version VALUES (99, 'later')"))
+	_, err := Open(t.Context(), testServer.URL("test_empty"), Options{Unsynced: true})
 	if job.KindOf(err) != job.Internal || !strings.Contains(err.Error(), "use a newer program") {
 		t.Errorf("a newer schema: %v", err)
 	}
@@ -124,7 +124,7 @@ func TestOpenRefuses(t *testing.T) {
 		want     job.ErrorKind
 	}{
 		"no connection string": {"postgres://[", job.Invalid},
-		"no such database":     {testServer.url("nobody"), job.Internal},
+		"no such database":     {testServer.URL("nobody"), job.Internal},
 		"no server":            {"host=/nowhere user=postgres", job.Unavailable},
 	} {
 		if _, err := Open(t.Context(), c.database, Options{Unsynced: true}); job.KindOf(err) != c.want {

@@ -31,6 +31,8 @@ type Store struct {
 	background sync.WaitGroup
 	stop       context.CancelFunc
 
+	installation     string
+	failures         atomic.Int64
 	touched, visited atomic.Int64
 	leads            atomic.Bool
 	names            sync.Map // counters that exist
@@ -67,7 +69,7 @@ func Open(ctx context.Context, database string, options Options) (*Store, error)
 		return nil, job.Errorf(job.Invalid, "open", "", "the connection string: %w", err)
 	}
 	config.MaxConns = int32(options.Connections)
-	config.ConnConfig.RuntimeParams["application_name"] = "stagepost"
+	config.ConnConfig.RuntimeParams["application_name"] = options.application("")
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return set(ctx, conn, planSettings) }
 	s := &Store{options: options, config: config, operations: make(chan *operation, mostOperations),
@@ -108,6 +110,9 @@ func (s *Store) begin(ctx context.Context) (err error) {
 			"changes in a power failure; set fsync = on in postgresql.conf", fsync)
 	}
 	if err := migrate(ctx, conn); err != nil {
+		return err
+	}
+	if s.installation, err = identify(ctx, conn); err != nil {
 		return err
 	}
 	now := time.Now()
@@ -169,6 +174,7 @@ func (s *Store) unknown(names []string) bool {
 }
 
 func (s *Store) noteFailure(err error) {
+	s.failures.Add(1)
 	s.names.Clear() // the transaction that added counters may have been rolled back
 	if s.options.OnFailure != nil {
 		s.options.OnFailure(fmt.Errorf("postgres: %w", err))

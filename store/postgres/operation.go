@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/rules"
 )
@@ -74,7 +75,7 @@ func wrapped(name string, err error) error {
 	switch {
 	case temporary(err):
 		kind = job.Unavailable
-	case sqlState(err) == diskFull:
+	case pg.State(err) == pg.DiskFull:
 		kind, err = job.Unavailable, fmt.Errorf("%w (%w)", &job.Full{Dir: "the database server", Free: -1}, err)
 	}
 	return &job.Error{Op: name, Kind: kind, Err: err}

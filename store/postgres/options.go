@@ -21,6 +21,11 @@ type Options struct {
 	// a connection; zero: 5 s. See [Store.Leads].
 	LeadEvery time.Duration
 
+	// Name identifies this server to people who look at the connections of the database (application_name), and to
+	// those of other servers that ask for the leader; see [Store.Leader]. At most 40 bytes of it are used. Defaults to
+	// none.
+	Name string
+
 	// CallerTime takes the time from the callers of Claim, Renew, Take, Replay and Overdue and from changes, instead of
 	// that of the database. It is for one server, with a simulated clock.
 	CallerTime bool

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/rules"
 )
@@ -113,8 +114,8 @@ func scanMessage(row pgx.CollectableRow) (m job.Message, err error) {
 	if err != nil {
 		return m, err
 	}
-	m.Key, m.Job, m.Topic, m.Error = original(m.Key), job.ID(original(string(m.Job))), original(m.Topic),
-		original(m.Error)
+	m.Key, m.Job, m.Topic, m.Error = pg.Original(m.Key), job.ID(pg.Original(string(m.Job))), pg.Original(m.Topic),
+		pg.Original(m.Error)
 	m.Body, m.Created, m.Due = body, moment(created), moment(due)
 	if tried != "" {
 		if err := json.Unmarshal([]byte(tried), &m.Tried); err != nil {
@@ -148,7 +149,7 @@ func (b *batch) due(t *job.Taking) ([]job.Message, error) {
 	}
 	changed := []string{}
 	for i := range b.writes.Messages {
-		changed = append(changed, stored(b.writes.Messages[i].Key))
+		changed = append(changed, pg.Stored(b.writes.Messages[i].Key))
 	}
 	rows, err := b.q.Query(b.ctx, selectDue, micro(t.Now), topics, t.Others, changed, t.N)
 	if err != nil {
@@ -163,9 +164,9 @@ func (s *Store) Messages(ctx context.Context, q job.MessageQuery) (page []job.Me
 	if before <= 0 {
 		before = math.MaxInt64
 	}
-	statement, args := listMessages, []any{before, stored(q.Topic), q.PageSize()}
+	statement, args := listMessages, []any{before, pg.Stored(q.Topic), q.PageSize()}
 	if q.Job != "" {
-		args = append(args, stored(string(q.Job)))
+		args = append(args, pg.Stored(string(q.Job)))
 		statement += " AND job = $4"
 	}
 	if q.Settled != nil { // as text, so that the partial indexes fit
@@ -175,7 +176,7 @@ func (s *Store) Messages(ctx context.Context, q job.MessageQuery) (page []job.Me
 		case job.Abandoned:
 			statement += " AND settled = 'abandoned' AND settled <> 'delivered'"
 		default:
-			args = append(args, stored(string(*q.Settled)))
+			args = append(args, pg.Stored(string(*q.Settled)))
 			statement += " AND settled = $" + string(rune('0'+len(args)))
 		}
 	}

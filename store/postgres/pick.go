@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -136,7 +137,7 @@ func (v *view) readTurns(t *terms) error {
 	var missing []string
 	for _, l := range v.fresh {
 		if _, known := v.turns[l.key.owner]; !known && slices.Contains(t.From, l.key.KindState) {
-			missing = append(missing, stored(l.key.owner))
+			missing = append(missing, pg.Stored(l.key.owner))
 			v.turns[l.key.owner] = 0
 		}
 	}
@@ -150,7 +151,7 @@ func (v *view) readTurns(t *terms) error {
 	var owner string
 	var at int64
 	_, err = pgx.ForEachRow(rows, []any{&owner, &at}, func() error {
-		v.turns[original(owner)] = at
+		v.turns[pg.Original(owner)] = at
 		return nil
 	})
 	return err
@@ -195,7 +196,7 @@ func (v *view) extend(t *terms, s *source) error {
 		lanes = math.MaxInt32 // there are few suspects
 	}
 	jobs = max(jobs, fewJobs)
-	rows, err := v.q.Query(v.ctx, statement, stored(string(s.Kind)), stored(string(s.State)), s.suspect, s.last.a,
+	rows, err := v.q.Query(v.ctx, statement, pg.Stored(string(s.Kind)), pg.Stored(string(s.State)), s.suspect, s.last.a,
 		s.last.b, s.last.c, pgtype.UUID{Bytes: s.id, Valid: true}, owners, groups, lanes, jobs)
 	if err != nil {
 		return err
@@ -237,7 +238,7 @@ func (v *view) scanLane(s *source, row pgx.CollectableRow, l *laneState) (*laneS
 		v.turns[k.owner] = max(v.turns[k.owner], turn)
 	}
 	if n != nil {
-		l.jobs = append(l.jobs, &candidate{job.ID(original(*jobID)), job.ID(original(*parent)), *n, *priority,
+		l.jobs = append(l.jobs, &candidate{job.ID(pg.Original(*jobID)), job.ID(pg.Original(*parent)), *n, *priority,
 			*entered})
 	}
 	return l, nil
@@ -258,13 +259,13 @@ func (v *view) leftOut(t *terms, s *source) (owners, groups []string, closed boo
 		case l.PerOwner && l.Group == "" || !l.PerGroup && l.Owner != "" && l.Group == "":
 			for s, n := range l.counts {
 				if n >= l.Max && (l.Owner == "" || s.owner == l.Owner || !l.PerOwner) {
-					owners = append(owners, stored(pick(l.PerOwner, s.owner, l.Owner)))
+					owners = append(owners, pg.Stored(pick(l.PerOwner, s.owner, l.Owner)))
 				}
 			}
 		case l.PerGroup && l.Owner == "" || !l.PerOwner && l.Group != "" && l.Owner == "":
 			for s, n := range l.counts {
 				if n >= l.Max && (l.Group == "" || s.group == l.Group || !l.PerGroup) {
-					groups = append(groups, stored(pick(l.PerGroup, s.group, l.Group)))
+					groups = append(groups, pg.Stored(pick(l.PerGroup, s.group, l.Group)))
 				}
 			}
 		case l.Group == "" && l.Owner == "":
@@ -282,9 +283,9 @@ func (v *view) leftOut(t *terms, s *source) (owners, groups []string, closed boo
 		case h.Group == "" && h.Owner == "":
 			closed = true
 		case h.Group == "":
-			owners = append(owners, stored(h.Owner))
+			owners = append(owners, pg.Stored(h.Owner))
 		case h.Owner == "":
-			groups = append(groups, stored(h.Group))
+			groups = append(groups, pg.Stored(h.Group))
 		}
 	}
 	return owners, groups, closed
@@ -343,7 +344,7 @@ func (v *view) deepen(l *laneState, o order) error {
 		v.visits++
 		c := new(candidate)
 		err := row.Scan(&c.n, (*string)(&c.id), (*string)(&c.parent), &c.priority, &c.entered)
-		c.id, c.parent = job.ID(original(string(c.id))), job.ID(original(string(c.parent)))
+		c.id, c.parent = job.ID(pg.Original(string(c.id))), job.ID(pg.Original(string(c.parent)))
 		return c, err
 	})
 	l.jobs = append(l.jobs, more...)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -97,7 +98,7 @@ func (r *reader) record(id job.ID, where string, args ...any) (*record, error) {
 // Get is part of job.Store.
 func (s *Store) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
 	err = s.read(ctx, "get", id, func(r *reader) error {
-		found, err := r.record(id, "WHERE m.id = $1", stored(string(id)))
+		found, err := r.record(id, "WHERE m.id = $1", pg.Stored(string(id)))
 		if err == nil {
 			j = found.job
 		}
@@ -109,7 +110,7 @@ func (s *Store) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
 // Numbered is part of job.Store.
 func (s *Store) Numbered(ctx context.Context, kind job.Kind, number int64) (j job.Job, err error) {
 	err = s.read(ctx, "find", "", func(r *reader) error {
-		list, err := all(r, scanRecord, selectRecord+"WHERE m.kind = $1 AND m.number = $2", stored(string(kind)),
+		list, err := all(r, scanRecord, selectRecord+"WHERE m.kind = $1 AND m.number = $2", pg.Stored(string(kind)),
 			number)
 		if err == nil && len(list) == 0 {
 			err = job.Errorf(job.NotFound, "find", "", "there is no %s with number %d", kind, number)
@@ -127,8 +128,8 @@ func (s *Store) Count(ctx context.Context) (tallies []job.Tally, err error) {
 	err = s.read(ctx, "count", "", func(r *reader) error {
 		tallies, err = all(r, func(row pgx.CollectableRow) (t job.Tally, err error) {
 			err = row.Scan((*string)(&t.Kind), (*string)(&t.State), &t.Group, &t.Jobs, &t.Claimed, &t.Bytes)
-			t.Kind, t.State = job.Kind(original(string(t.Kind))), lifecycle.State(original(string(t.State)))
-			t.Group = original(t.Group)
+			t.Kind, t.State = job.Kind(pg.Original(string(t.Kind))), lifecycle.State(pg.Original(string(t.State)))
+			t.Group = pg.Original(t.Group)
 			return t, err
 		}, `SELECT kind, state, grp, sum(jobs)::bigint, sum(claimed)::bigint, sum(bytes)::bigint FROM tally
  GROUP BY kind, state, grp HAVING sum(jobs) <> 0`)
@@ -140,7 +141,7 @@ func (s *Store) Count(ctx context.Context) (tallies []job.Tally, err error) {
 // History is part of job.Store.
 func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) (events []job.Event, err error) {
 	err = s.read(ctx, "history", id, func(r *reader) error {
-		found, err := r.record(id, "WHERE m.id = $1", stored(string(id)))
+		found, err := r.record(id, "WHERE m.id = $1", pg.Stored(string(id)))
 		if err != nil || seq < 0 {
 			return err
 		}
@@ -162,9 +163,9 @@ func (r *reader) history(of *record, seq int64, n int) ([]job.Event, error) {
 		err = row.Scan(&e.Seq, (*string)(&e.Event), (*string)(&e.From), (*string)(&e.To), (*string)(&e.Outcome), &by,
 			&e.Actor, &e.Cause, &e.Note, &e.Epoch, &at, &hash)
 		e.Job, e.By, e.At = of.job.ID, lifecycle.Actor(by), moment(at)
-		e.Event, e.From = lifecycle.Event(original(string(e.Event))), lifecycle.State(original(string(e.From)))
-		e.To, e.Outcome = lifecycle.State(original(string(e.To))), lifecycle.Outcome(original(string(e.Outcome)))
-		e.Actor, e.Cause, e.Note = original(e.Actor), original(e.Cause), original(e.Note)
+		e.Event, e.From = lifecycle.Event(pg.Original(string(e.Event))), lifecycle.State(pg.Original(string(e.From)))
+		e.To, e.Outcome = lifecycle.State(pg.Original(string(e.To))), lifecycle.Outcome(pg.Original(string(e.Outcome)))
+		e.Actor, e.Cause, e.Note = pg.Original(e.Actor), pg.Original(e.Cause), pg.Original(e.Note)
 		copy(e.Hash[:], hash)
 		return e, err
 	}, `SELECT seq, event, from_state, to_state, outcome, actor, who, cause, note, epoch, at, hash FROM event
@@ -194,12 +195,12 @@ func (s *Store) Tasks(ctx context.Context, id job.ID) (tasks []job.Task, err err
 			var data []byte
 			err = row.Scan(&t.Name, (*string)(&t.Kind), (*string)(&t.State), &t.Epoch, &t.Attempts, &t.Done, &t.Total,
 				&t.Message, &data, &changed)
-			t.Name, t.Kind = original(t.Name), job.Kind(original(string(t.Kind)))
-			t.State, t.Message = lifecycle.State(original(string(t.State))), original(t.Message)
+			t.Name, t.Kind = pg.Original(t.Name), job.Kind(pg.Original(string(t.Kind)))
+			t.State, t.Message = lifecycle.State(pg.Original(string(t.State))), pg.Original(t.Message)
 			t.Data, t.Changed = data, moment(changed)
 			return t, err
 		}, `SELECT t.name, t.kind, t.state, t.epoch, t.attempts, t.done, t.total, t.message, t.data, t.changed
- FROM job_made m JOIN task t ON t.job = m.n WHERE m.id = $1 ORDER BY t.name`, stored(string(id)))
+ FROM job_made m JOIN task t ON t.job = m.n WHERE m.id = $1 ORDER BY t.name`, pg.Stored(string(id)))
 		return err
 	})
 	return tasks, err
@@ -211,9 +212,9 @@ func scanHold(row pgx.CollectableRow) (h job.Hold, err error) {
 	var since, until int64
 	err = row.Scan((*string)(&h.Kind), (*string)(&h.State), &h.Group, &h.Owner, &h.Tag, (*string)(&h.Job), &h.Who,
 		&h.Why, &since, &until, &h.Version)
-	h.Kind, h.State = job.Kind(original(string(h.Kind))), lifecycle.State(original(string(h.State)))
-	h.Group, h.Owner, h.Tag = original(h.Group), original(h.Owner), original(h.Tag)
-	h.Job, h.Who, h.Why = job.ID(original(string(h.Job))), original(h.Who), original(h.Why)
+	h.Kind, h.State = job.Kind(pg.Original(string(h.Kind))), lifecycle.State(pg.Original(string(h.State)))
+	h.Group, h.Owner, h.Tag = pg.Original(h.Group), pg.Original(h.Owner), pg.Original(h.Tag)
+	h.Job, h.Who, h.Why = job.ID(pg.Original(string(h.Job))), pg.Original(h.Who), pg.Original(h.Why)
 	h.Since, h.Until = moment(since), moment(until)
 	return h, err
 }
@@ -272,10 +273,10 @@ func scanAudit(row pgx.CollectableRow) (a job.Audit, err error) {
 	err = row.Scan(&a.Seq, &at, &by, &a.Actor, (*string)(&a.Event), (*string)(&a.Job), (*string)(&a.Kind),
 		(*string)(&a.From), (*string)(&a.To), &a.Object, &a.Note, &a.Seen, &hash)
 	a.At, a.By = moment(at), lifecycle.Actor(by)
-	a.Actor, a.Event = original(a.Actor), lifecycle.Event(original(string(a.Event)))
-	a.Job, a.Kind = job.ID(original(string(a.Job))), job.Kind(original(string(a.Kind)))
-	a.From, a.To = lifecycle.State(original(string(a.From))), lifecycle.State(original(string(a.To)))
-	a.Object, a.Note = original(a.Object), original(a.Note)
+	a.Actor, a.Event = pg.Original(a.Actor), lifecycle.Event(pg.Original(string(a.Event)))
+	a.Job, a.Kind = job.ID(pg.Original(string(a.Job))), job.Kind(pg.Original(string(a.Kind)))
+	a.From, a.To = lifecycle.State(pg.Original(string(a.From))), lifecycle.State(pg.Original(string(a.To)))
+	a.Object, a.Note = pg.Original(a.Object), pg.Original(a.Note)
 	copy(a.Hash[:], hash)
 	return a, err
 }

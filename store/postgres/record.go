@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -52,7 +53,7 @@ func (r *record) scan(rows pgx.CollectableRow) error {
 	}
 	for _, text := range []*string{&id, &kind, &parent, &crowd, &j.Owner, &j.Definition, &j.Key, &state, &lastOK,
 		&origin, &outcome, &j.Group, &j.Worker, &j.Message, &j.Cause} {
-		*text = original(*text)
+		*text = pg.Original(*text)
 	}
 	j.ID, j.Kind, j.Parent, r.crowd = job.ID(id), job.Kind(kind), job.ID(parent), job.ID(crowd)
 	j.Position = lifecycle.Position{State: lifecycle.State(state), LastOK: lifecycle.State(lastOK),
@@ -72,7 +73,7 @@ func (r *record) scan(rows pgx.CollectableRow) error {
 			return damaged(j.ID, "the record: its tags: %v", err)
 		}
 		for i := range j.Tags {
-			j.Tags[i] = original(j.Tags[i])
+			j.Tags[i] = pg.Original(j.Tags[i])
 		}
 	}
 	return nil
@@ -145,7 +146,7 @@ func (c *column[T]) args(rows []T) any {
 	case c.int != nil:
 		return values(rows, c.int)
 	case c.text != nil:
-		return values(rows, func(r *T) string { return stored(c.text(r)) })
+		return values(rows, func(r *T) string { return pg.Stored(c.text(r)) })
 	case c.plain != nil:
 		return values(rows, c.plain)
 	case c.lane != nil:

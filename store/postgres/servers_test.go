@@ -15,6 +15,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/stagepost/stagepost/internal/pg"
+	"github.com/stagepost/stagepost/internal/pgtest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/storetest"
@@ -221,8 +223,8 @@ func TestUnavailable(t *testing.T) {
 	}
 	conn.Release()
 	name := database[strings.LastIndex(database, "=")+1:]
-	check(t, testServer.exec("postgres", "ALTER DATABASE "+name+" ALLOW_CONNECTIONS false"))
-	check(t, testServer.exec("postgres",
+	check(t, testServer.Exec("postgres", "ALTER DATABASE "+name+" ALLOW_CONNECTIONS false"))
+	check(t, testServer.Exec("postgres",
 		"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '"+name+"'"))
 	if _, err := s.Create(ctx, newJob(storetest.Step, "tst_2")); job.KindOf(err) != job.Unavailable {
 		t.Errorf("a write without a database: %v", err)
@@ -230,7 +232,7 @@ func TestUnavailable(t *testing.T) {
 	if _, err := s.Get(ctx, "tst_1"); job.KindOf(err) != job.Unavailable {
 		t.Errorf("a read without a database: %v", err)
 	}
-	check(t, testServer.exec("postgres", "ALTER DATABASE "+name+" ALLOW_CONNECTIONS true"))
+	check(t, testServer.Exec("postgres", "ALTER DATABASE "+name+" ALLOW_CONNECTIONS true"))
 	if _, err := s.Create(ctx, newJob(storetest.Step, "tst_3")); err != nil {
 		t.Errorf("a write when the database is back: %v", err)
 	}
@@ -249,14 +251,14 @@ func TestServerCrash(t *testing.T) {
 	if errServer != nil {
 		t.Fatal(errServer)
 	}
-	server, err := startServer()
+	server, err := pgtest.New("fsync=off")
 	check(t, err)
-	defer func() { check(t, server.stop()) }()
+	defer func() { check(t, server.Stop()) }()
 	var failures atomic.Int64
 	options := Options{Unsynced: true, Patience: time.Minute, OnFailure: func(error) { failures.Add(1) }}
 	var stores [2]*Store
 	for i := range stores {
-		stores[i], err = Open(t.Context(), server.url("postgres"), options)
+		stores[i], err = Open(t.Context(), server.URL("postgres"), options)
 		check(t, err)
 		defer closeStore(t, stores[i])
 	}
@@ -282,8 +284,8 @@ func TestServerCrash(t *testing.T) {
 	}
 	for range *crashes {
 		reach(50)
-		check(t, server.end(syscall.SIGQUIT))
-		check(t, server.start())
+		check(t, server.End(syscall.SIGQUIT))
+		check(t, server.Start())
 	}
 	reach(50)
 	ended.Store(true)
@@ -403,11 +405,11 @@ func TestErrors(t *testing.T) {
 		"42P01": job.Internal, "XX001": job.Internal,
 	} {
 		err := wrapped("commit", fmt.Errorf("flush: %w", &pgconn.PgError{Code: code}))
-		if job.KindOf(err) != want || job.IsFull(err) != (code == diskFull) {
+		if job.KindOf(err) != want || job.IsFull(err) != (code == pg.DiskFull) {
 			t.Errorf("%s: %v of kind %s, want %s", code, err, job.KindOf(err), want)
 		}
 	}
-	if err := wrapped("commit", persistent{&pgconn.PgError{Code: uniqueViolation}}); job.KindOf(err) != job.Internal {
+	if err := wrapped("commit", persistent{&pgconn.PgError{Code: pg.UniqueViolation}}); job.KindOf(err) != job.Internal {
 		t.Errorf("a unique violation that remains: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -19,7 +20,7 @@ func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lif
 	wrong func(job.ID, error)) (checked int64, err error) {
 	if id != "" {
 		err := s.read(ctx, "verify", id, func(r *reader) error {
-			found, err := r.record(id, "WHERE m.id = $1", stored(string(id)))
+			found, err := r.record(id, "WHERE m.id = $1", pg.Stored(string(id)))
 			if err != nil {
 				return err
 			}

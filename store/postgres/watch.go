@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -122,6 +123,38 @@ func (s *Store) listener(ctx context.Context) {
 // After a loss of the connection two servers may lead for a moment.
 func (s *Store) Leads() bool { return s.leads.Load() }
 
+// listenerName is the end of the application name of the connections that listen.
+const listenerName = " listener"
+
+// application is the application name of connections.
+func (o *Options) application(of string) string {
+	name := "stagepost"
+	if o.Name != "" {
+		name += " " + o.Name[:min(len(o.Name), mostName)]
+	}
+	return name + of
+}
+
+// mostName is how much of the name of a server fits into the name of an application, which PostgreSQL cuts.
+const mostName = 40
+
+// quoted is a string constant.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// selectLeader finds the connection that has the leader's lock.
+const selectLeader = `SELECT coalesce((SELECT application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+ WHERE l.locktype = 'advisory' AND l.classid = $1 AND l.objid = 0 AND l.granted
+ AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())), '')`
+
+// Leader returns the name of the server that leads ([Options].Name), as of the database, and whether there is one.
+func (s *Store) Leader(ctx context.Context) (name string, leads bool, err error) {
+	err = s.read(ctx, "leader", "", func(r *reader) error {
+		return r.q.QueryRow(r.ctx, selectLeader, int64(lockLeader)).Scan(&name)
+	})
+	inner := strings.TrimSuffix(strings.TrimPrefix(name, "stagepost"), listenerName)
+	return strings.TrimSpace(inner), name != "", err
+}
+
 // lead takes the leader's lock if it is free, and finds out whether the connection is alive.
 func (s *Store) lead(ctx context.Context, conn *pgx.Conn) error {
 	waiting, stop := context.WithTimeout(ctx, s.options.LeadEvery)
@@ -141,7 +174,8 @@ func (s *Store) listen(ctx context.Context) {
 		return
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if set(ctx, conn, []string{"SET application_name = 'stagepost listener'", "LISTEN " + channel}) != nil {
+	if set(ctx, conn, []string{"SET application_name = " + quoted(s.options.application(listenerName)),
+		"LISTEN " + channel}) != nil {
 		return
 	}
 	defer s.leads.Store(false)

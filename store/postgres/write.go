@@ -6,13 +6,12 @@ import (
 	"hash/fnv"
 	"io"
 	"maps"
-	"net"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -117,7 +116,7 @@ func (w *writer) retry(ops []*operation) error {
 				continue
 			}
 		}
-		if sqlState(err) == uniqueViolation {
+		if pg.State(err) == pg.UniqueViolation {
 			if duplicates++; duplicates > mostDuplicates {
 				return persistent{err}
 			}
@@ -325,40 +324,8 @@ func temporary(err error) bool {
 	if errors.As(err, new(persistent)) {
 		return false
 	}
-	var e *pgconn.PgError
-	var connect *pgconn.ConnectError
-	if errors.As(err, &connect) { // not if the password is wrong or the database does not exist
-		return !errors.As(err, &e) || !slices.Contains([]string{"28", "3D"}, e.Code[:2])
-	}
-	if errors.As(err, &e) {
-		switch e.Code {
-		case uniqueViolation: // another server was first, the next attempt finds what it made
-			return true
-		case "55P03", "53300", "53200", "25P03", "25006": // lock timeout, too many clients, memory, idle, read-only
-			return true
-		}
-		// connection, transaction rollback (serialization, deadlock), operator intervention
-		return slices.Contains([]string{"08", "40", "57", "58"}, e.Code[:2])
-	}
-	var network net.Error
-	return errors.As(err, &network) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-}
-
-// Conditions of PostgreSQL.
-const (
-	uniqueViolation = "23505"
-	diskFull        = "53100"
-)
-
-// sqlState returns the condition that PostgreSQL reports; "" for another error.
-func sqlState(err error) string {
-	var e *pgconn.PgError
-	if errors.As(err, &e) {
-		return e.Code
-	}
-	return ""
+	// after a unique violation: another server was first, the next attempt finds what it made
+	return pg.State(err) == pg.UniqueViolation || pg.Temporary(err)
 }
 
 // hash is a number for a text, for advisory locks.

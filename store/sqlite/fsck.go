@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/stagepost/stagepost/internal/conn"
+	"github.com/stagepost/stagepost/internal/dirowner"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -60,10 +61,10 @@ func FsckDir(ctx context.Context, dir string, lives Lives, repair bool) (report 
 		return report, err
 	}
 	s := &Store{dir: dir, options: Options{}.withDefaults(), names: newNames()}
-	if s.owner, err = own(dir, s.options.OnLock); err != nil {
+	if s.owner, err = dirowner.Take(dir, s.options.OnLock); err != nil {
 		return report, err
 	}
-	defer func() { err = errors.Join(err, s.owner.release()) }()
+	defer func() { err = errors.Join(err, s.owner.Close()) }()
 	c, err := s.connect(conn.ReadWrite, "")
 	if err != nil {
 		return report, openError(dir, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/internal/conn"
+	"github.com/stagepost/stagepost/internal/dirowner"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
 )
@@ -17,7 +18,7 @@ import (
 type Store struct {
 	dir          string
 	options      Options
-	owner        *owner
+	owner        *dirowner.Owner
 	installation string
 	names        *names
 	lines        *lines
@@ -54,6 +55,9 @@ type Store struct {
 var (
 	_ job.Store = (*Store)(nil)
 )
+
+// InUse is the error of [Open] for a directory that another process has open. Its kind is Unavailable.
+type InUse = dirowner.InUse
 
 // Open opens the store in dir, which it creates if necessary. Kinds of error: Unavailable (another process has it, no
 // access), Internal (the database is missing, damaged, or from a newer version).
@@ -92,7 +96,7 @@ func (s *Store) lock() (err error) {
 	if err := prepareDir(s.dir); err != nil {
 		return openError(s.dir, err)
 	}
-	s.owner, err = own(s.dir, s.options.OnLock)
+	s.owner, err = dirowner.Take(s.dir, s.options.OnLock)
 	return err
 }
 
@@ -222,7 +226,7 @@ func (s *Store) release() error {
 		}
 	}
 	if s.owner != nil {
-		errs = append(errs, s.owner.release())
+		errs = append(errs, s.owner.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/storetest"
 	"github.com/stagepost/stagepost/store/zookeeper"
-	"github.com/stagepost/stagepost/store/zookeeper/internal/zktest"
+	"github.com/stagepost/stagepost/store/zookeeper/zktest"
 )
 
 // BenchmarkStore measures operations with 10,000 jobs in the store.

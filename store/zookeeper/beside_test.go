@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/store/zookeeper"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/queue"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
-	"github.com/stagepost/stagepost/store/zookeeper/internal/zktest"
+	"github.com/stagepost/stagepost/store/zookeeper/zktest"
 )
 
 // The nodes of the store are beside those of an ingest queue: the report of the queue finds nothing, and its nodes are

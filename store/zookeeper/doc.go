@@ -2,15 +2,18 @@
 // below one node, "/stagepost" by default, beside the nodes of a Merritt ingest queue that Java and Ruby programs
 // share. Those nodes have operations of their own in internal/queue.
 //
-// One process at a time owns the store: it holds an ephemeral lock, and it has raised the epoch node. Each commit is
-// one multi that requires the version of the epoch node, so that a process that has lost its session is refused. The
-// owner has all records in memory, and answers reads and claims from there; it writes each change before it answers.
+// One process at a time owns the store: it holds an ephemeral lock, and it has raised the epoch node. Operations that
+// wait share one multi. It requires the version of the epoch node, so that a process that has lost its session is
+// refused. If the servers refuse it because of one operation, each is made by itself.
+//
+// The owner has all records in memory, and answers reads and claims from there; it writes each change before it answers.
 // After the end of its session it opens another one, takes the lock again and reads all records again. An operation
 // whose result is then unknown is kind Unavailable.
 //
-// A commit that is larger than servers accept (1 MiB) is Refused. Nodes:
+// An operation that is larger than servers accept (1 MiB) is Refused. Nodes:
 //
 //	/stagepost/lock              ephemeral: the process that owns the store
+//	/stagepost/installation      id of the installation
 //	/stagepost/epoch             its version is the fencing token of the owner
 //	/stagepost/commit            id of the last commit
 //	/stagepost/counters          highest numbers of messages and rows

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/zookeeper"
-	"github.com/stagepost/stagepost/store/zookeeper/internal/zktest"
+	"github.com/stagepost/stagepost/store/zookeeper/zktest"
 )
 
 // TestEnsemble ends the leading server of three while jobs are created. Every acknowledged job is there afterwards, and

@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/storetest"
 	"github.com/stagepost/stagepost/store/zookeeper"
-	"github.com/stagepost/stagepost/store/zookeeper/internal/zktest"
+	"github.com/stagepost/stagepost/store/zookeeper/zktest"
 )
 
 // made returns a new job.

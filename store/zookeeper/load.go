@@ -131,11 +131,11 @@ func (l *loader) loadAudit(ctx context.Context) error {
 func (l *loader) loadJobs(ctx context.Context) error {
 	var ids []string
 	err := l.children(ctx, l.jobs(), func(name string, data []byte) error {
-		row, j, err := decodeJob(data)
+		one, err := decodeJob(data)
 		if err != nil {
 			return err
 		}
-		l.r.insert(&record{job: j, row: row, tasks: map[string]job.Task{}})
+		l.r.insert(one)
 		ids = append(ids, name)
 		return nil
 	})

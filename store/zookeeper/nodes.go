@@ -16,6 +16,7 @@ import (
 type root string
 
 func (r root) lock() string     { return string(r) + "/lock" }
+func (r root) install() string  { return string(r) + "/installation" }
 func (r root) epoch() string    { return string(r) + "/epoch" }
 func (r root) commit() string   { return string(r) + "/commit" }
 func (r root) counters() string { return string(r) + "/counters" }
@@ -110,21 +111,25 @@ type recordNode struct {
 	Job  job.Job `json:"job"` // without Spec and Data
 	Spec blob    `json:"spec"`
 	Data blob    `json:"data"`
+
+	// the node of another system that shows the job, and whether that system's programs work on it
+	Node      string `json:"node,omitempty"`
+	Elsewhere bool   `json:"elsewhere,omitempty"`
 }
 
-func encodeJob(row int64, j *job.Job) []byte {
-	n := recordNode{Row: row, Job: *j, Spec: blob(j.Spec), Data: blob(j.Data)}
+func encodeJob(row int64, j *job.Job, node string, elsewhere bool) []byte {
+	n := recordNode{Row: row, Job: *j, Spec: blob(j.Spec), Data: blob(j.Data), Node: node, Elsewhere: elsewhere}
 	n.Job.Spec, n.Job.Data = nil, nil
 	return encode(&n)
 }
 
-func decodeJob(data []byte) (row int64, j job.Job, err error) {
+func decodeJob(data []byte) (*record, error) {
 	var n recordNode
 	if err := json.Unmarshal(data, &n); err != nil {
-		return 0, j, err
+		return nil, err
 	}
 	n.Job.Spec, n.Job.Data = json.RawMessage(n.Spec), json.RawMessage(n.Data)
-	return n.Row, n.Job, nil
+	return &record{job: n.Job, row: n.Row, tasks: map[string]job.Task{}, node: n.Node, elsewhere: n.Elsewhere}, nil
 }
 
 // eventRow is an event in the data of a node of a history: a list of values, without the job and the hash before it,

@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -40,7 +41,8 @@ func Open(ctx context.Context, servers []string, o Options) (*Store, error) {
 		host, _ := os.Hostname()
 		o.Owner = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
-	s := &Store{servers: servers, options: o, root: root(o.Root), watchers: map[int]func([]job.Hint){}}
+	s := &Store{servers: servers, options: o, root: root(o.Root), turn: make(chan struct{}, 1),
+		watchers: map[int]func([]job.Hint){}}
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -77,12 +79,64 @@ func (s *Store) ready(ctx context.Context) error {
 		}
 	}
 	if s.session == nil {
-		return s.connect(ctx)
+		return s.reconnect(ctx)
 	}
 	if s.r == nil {
 		return s.load(ctx)
 	}
 	return nil
+}
+
+// reconnect is connect within the time after which callers are told that the store cannot be reached.
+func (s *Store) reconnect(ctx context.Context) error {
+	limit := s.options.SessionTimeout
+	if limit <= 0 {
+		limit = defaultReconnect
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := s.connect(bounded); err != nil {
+		return job.Errorf(job.Unavailable, "store", "",
+			"the session with ZooKeeper (%s) was lost, and there is no other yet: %w", strings.Join(s.servers, ","), err)
+	}
+	return nil
+}
+
+// defaultReconnect bounds reconnect where the session has its default timeout.
+const defaultReconnect = 10 * time.Second
+
+// Parse returns the servers and the node of an address "host:port,host:port/node". Without a node it is the default,
+// without a port 2181.
+func Parse(address string) (servers []string, node string, err error) {
+	hosts, node, _ := strings.Cut(address, "/")
+	for _, host := range strings.Split(hosts, ",") {
+		if host == "" {
+			return nil, "", job.Errorf(job.Invalid, "open", "", "%q names no server: host:port,host:port/node", address)
+		}
+		if !strings.Contains(host, ":") {
+			host += ":2181"
+		}
+		servers = append(servers, host)
+	}
+	if node != "" {
+		node = "/" + strings.TrimSuffix(node, "/")
+	}
+	return servers, node, nil
+}
+
+// Installation returns the id of the installation, which the store was given when it was created.
+func (s *Store) Installation() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.installation
+}
+
+// Writable reports why the store accepts no writes now, or nil.
+func (s *Store) Writable(ctx context.Context) error {
+	_, err := do(s, ctx, func(r *records) (bool, error) {
+		return true, unavailable("store", s.session.Sync(r.ctx))
+	})
+	return err
 }
 
 // connect opens a session, takes the store, and reads its records.
@@ -92,6 +146,9 @@ func (s *Store) connect(ctx context.Context) error {
 		return unavailable("open", err)
 	}
 	s.session = c
+	if s.mirror != nil {
+		s.mirror.Attach(c, shownRecords{s})
+	}
 	if err = s.skeleton(ctx); err == nil {
 		err = s.own(ctx)
 	}
@@ -105,12 +162,20 @@ func (s *Store) connect(ctx context.Context) error {
 }
 
 func (s *Store) load(ctx context.Context) error {
+	n, err := s.session.Get(ctx, s.root.commit())
+	if err != nil {
+		return unavailable("open", err)
+	}
 	r, err := load(ctx, s.session, s.root)
 	if err != nil {
 		return unavailable("open", err)
 	}
-	s.r = r
-	return nil
+	id, err := s.session.Get(ctx, s.root.install())
+	if err != nil {
+		return unavailable("open", err)
+	}
+	s.r, s.last, s.installation = r, string(n.Data), string(id.Data)
+	return s.reclaim(ctx)
 }
 
 // skeleton creates the nodes that every store has.
@@ -127,6 +192,9 @@ func (s *Store) skeleton(ctx context.Context) error {
 		if err := s.make(ctx, path, nil); err != nil {
 			return err
 		}
+	}
+	if err := s.make(ctx, r.install(), []byte(rand.Text())); err != nil {
+		return err
 	}
 	return s.make(ctx, r.counters(), encode(&countersNode{}))
 }

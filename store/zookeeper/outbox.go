@@ -99,7 +99,7 @@ func (s *Store) KeepClock(ctx context.Context, k job.KeptClock) error {
 		if r.clocked {
 			op = session.Set(s.root.clock(), encode(&k), session.AnyVersion)
 		}
-		if err := r.commit([]session.Op{op}); err != nil {
+		if err := r.add(op); err != nil {
 			return false, err
 		}
 		r.clock, r.clocked = k, true

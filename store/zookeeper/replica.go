@@ -27,7 +27,8 @@ type replica struct {
 	audit    []job.Audit
 	clock    job.KeptClock
 	counters countersNode
-	clocked  bool // the node clock exists
+	clocked  bool              // the node clock exists
+	nodes    map[string]job.ID // by the node of another system that shows the job
 }
 
 type kindNumber struct {
@@ -41,12 +42,16 @@ type record struct {
 	row     int64
 	history []job.Event
 	tasks   map[string]job.Task
+
+	node      string // of another system, that shows the job
+	elsewhere bool   // see Shown
 }
 
 func newReplica() *replica {
 	return &replica{ledger: ledger.New(), jobs: map[job.ID]*record{}, keys: map[rules.Key]job.ID{},
 		numbers: map[kindNumber]job.ID{}, kinds: map[job.Kind]bool{}, family: map[job.ID]int{},
-		messages: map[string]*job.Message{}, letters: map[job.ID][]string{}}
+		messages: map[string]*job.Message{}, letters: map[job.ID][]string{},
+		nodes: map[string]job.ID{}}
 }
 
 // read adds what is needed to what is known.
@@ -126,6 +131,9 @@ func (r *replica) insert(one *record) {
 	if j.Parent != "" {
 		r.family[j.Parent]++
 	}
+	if one.node != "" {
+		r.nodes[one.node] = j.ID
+	}
 }
 
 // remove removes a record with its messages.
@@ -135,6 +143,7 @@ func (r *replica) remove(one *record) {
 	at, _ := slices.BinarySearchFunc(r.rows, one.row, func(o *record, row int64) int { return cmp.Compare(o.row, row) })
 	r.rows = slices.Delete(r.rows, at, at+1)
 	delete(r.numbers, kindNumber{j.Kind, j.Number})
+	delete(r.nodes, one.node)
 	if j.Key != "" {
 		delete(r.keys, rules.Key{Kind: j.Kind, Owner: j.Owner, Key: j.Key})
 	}

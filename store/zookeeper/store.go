@@ -1,15 +1,13 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/internal/ledger"
-	"github.com/stagepost/stagepost/store/internal/rules"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
 )
 
@@ -19,121 +17,26 @@ type Store struct {
 	options Options
 	root    root
 
-	mu       sync.Mutex // guards all below; it is held during requests, because one operation at a time is made
-	session  *session.Session
-	epoch    int32    // version of the node epoch under which this process owns the store
-	r        *replica // nil: to be read again
-	closed   bool
-	watchers map[int]func([]job.Hint)
-	nextID   int
+	turn   chan struct{} // of one element: whoever put it carries out calls
+	queued sync.Mutex    // guards calls
+	calls  []*call       // that wait
+
+	mu           sync.Mutex // guards all below; it is held during requests, because one multi at a time is made
+	session      *session.Session
+	epoch        int32    // version of the node epoch under which this process owns the store
+	last         string   // what the node commit has
+	r            *replica // nil: to be read again
+	closed       bool
+	mirror       Mirror // nil: none
+	installation string
+	watchers     map[int]func([]job.Hint)
+	nextID       int
 }
 
 var (
 	_ job.Store      = (*Store)(nil)
 	_ job.ClockStore = (*Store)(nil)
 )
-
-// do runs one operation under the lock, and then notifies the watchers.
-func do[T any](s *Store, ctx context.Context, op func(*records) (T, error)) (T, error) {
-	answer, hints, wake, err := locked(s, ctx, op)
-	for _, w := range wake {
-		w(slices.Clone(hints))
-	}
-	return answer, err
-}
-
-func locked[T any](s *Store, ctx context.Context, op func(*records) (T, error)) (answer T, hints []job.Hint,
-	wake []func([]job.Hint), err error) {
-	if err := ctx.Err(); err != nil {
-		return answer, nil, nil, &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.ready(ctx); err != nil {
-		return answer, nil, nil, err
-	}
-	r := &records{s: s, replica: s.r, ctx: context.WithoutCancel(ctx)}
-	answer, err = op(r)
-	if r.failed != nil {
-		s.r = nil // the queue may have changed without the records
-		if k := session.KindOf(r.failed); k == session.Unknown || k == session.Lost || k == session.BadVersion {
-			s.drop()
-		}
-	}
-	for _, j := range slices.Clone(r.ledger.Touched()) {
-		hints = append(hints, job.HintOf(&j))
-	}
-	if len(hints) > 0 && r.failed == nil {
-		for _, w := range s.watchers {
-			wake = append(wake, w)
-		}
-	}
-	return answer, hints, wake, err
-}
-
-// records is the store as its ledger uses it, during one operation.
-type records struct {
-	*replica
-	s      *Store
-	ctx    context.Context
-	failed error // of a write
-}
-
-var _ ledger.Records = (*records)(nil)
-
-// Read is part of ledger.Records.
-func (r *records) Read(n *rules.Needs, k *rules.Known) error {
-	r.read(n, k)
-	return nil
-}
-
-// Due is part of ledger.Records.
-func (r *records) Due(t *job.Taking) ([]job.Message, error) { return r.due(t), nil }
-
-// Write is part of ledger.Records.
-func (r *records) Write(w *rules.Writes) error {
-	if err := r.commit(operations(r.s.root, r.replica, w)); err != nil {
-		return err
-	}
-	r.apply(w)
-	return nil
-}
-
-// commit makes operations in one multi, if this process still owns the store. Without operations it does nothing.
-func (r *records) commit(ops []session.Op) error {
-	if len(ops) == 0 {
-		return nil
-	}
-	if n := session.Size(ops); n > session.MostBytes-1000 {
-		r.failed = job.Errorf(job.Refused, "commit", "", "%d nodes with %d bytes are too large for one commit (%d)",
-			len(ops), n, session.MostBytes)
-		return r.failed
-	}
-	id := rand.Text()
-	all := append([]session.Op{session.Check(r.s.root.epoch(), r.s.epoch),
-		session.Set(r.s.root.commit(), []byte(id), session.AnyVersion)}, ops...)
-	before, err := r.s.session.Get(r.ctx, r.s.root.commit())
-	if err == nil {
-		err = r.s.session.Apply(r.ctx, all, func(ctx context.Context) (session.Outcome, error) {
-			n, err := r.s.session.Get(ctx, r.s.root.commit())
-			switch string(n.Data) {
-			case id:
-				return session.Made, err
-			case string(before.Data):
-				return session.NotMade, err
-			}
-			return session.Changed, err
-		})
-	}
-	if err == nil {
-		return nil
-	}
-	r.failed = err
-	if k := session.KindOf(err); k == session.NoNode || k == session.NodeExists || k == session.NotEmpty {
-		return job.Errorf(job.Internal, "commit", "", "the nodes are not those of the records: %w", err)
-	}
-	return unavailable("commit", err)
-}
 
 // perMulti bounds the records of a multi where the caller bounds their number.
 const perMulti = 64
@@ -211,16 +114,21 @@ func (s *Store) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
 	return do(s, ctx, func(r *records) ([]job.Task, error) { return r.tasks(id), nil })
 }
 
-// Commit is part of job.Store. Each change is one multi.
+// Commit is part of job.Store. Each change is an operation of its own.
 func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
-	results := make([]job.Result, len(changes))
+	results, failed := make([]job.Result, len(changes)), make([]error, len(changes))
+	calls := make([]*call, len(changes))
 	for i := range changes {
-		_, err := do(s, ctx, func(r *records) (bool, error) {
-			err := r.ledger.Commit(r, changes[i:i+1], results[i:i+1])
+		calls[i] = newCall(ctx, func(r *records) {
+			results[i] = job.Result{}
+			failed[i] = r.ledger.Commit(r, changes[i:i+1], results[i:i+1])
 			results[i].Job.Own()
-			return true, err
 		})
-		if err != nil && job.KindOf(err) != job.Refused {
+	}
+	s.wait(calls...)
+	for i, c := range calls {
+		err := cmp.Or(c.failed, failed[i])
+		if err != nil && !refused(err) {
 			return nil, err
 		}
 		if err != nil {
@@ -236,7 +144,15 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 		for n := c.N; ; n -= perMulti {
 			part := c
 			part.N = min(n, perMulti)
+			if r.s.mirror != nil {
+				if free, err := r.passBusy(&part); !free {
+					return all, err
+				}
+			}
 			jobs, err := owned(r.ledger.Claim(r, &part))
+			if refused(err) { // another program was faster: the next claim finds that
+				return all, nil
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -6,7 +6,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/storetest"
 	"github.com/stagepost/stagepost/store/zookeeper"
-	"github.com/stagepost/stagepost/store/zookeeper/internal/zktest"
+	"github.com/stagepost/stagepost/store/zookeeper/zktest"
 )
 
 func TestMain(m *testing.M) { zktest.Main(m) }

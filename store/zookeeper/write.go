@@ -30,8 +30,16 @@ func (w *writer) put(path string, data []byte, exists bool) {
 	w.ops = append(w.ops, op)
 }
 
-// operations returns what a multi writes.
-func operations(at root, r *replica, of *rules.Writes) []session.Op {
+// operations returns what a multi writes. c has the nodes of another system that show the records; nil: none do.
+func operations(at root, r *replica, of *rules.Writes, c *Changes) []session.Op {
+	shown := map[job.ID]*Shown{}
+	if c != nil {
+		for _, one := range c.Records {
+			if one.Job != nil {
+				shown[one.Job.ID] = &one.Shown
+			}
+		}
+	}
 	w := &writer{root: at, r: r, made: map[string]int{}}
 	rows := r.counters.Rows
 	events := map[job.ID][]job.Event{}
@@ -51,7 +59,13 @@ func operations(at root, r *replica, of *rules.Writes) []session.Op {
 		if one != nil {
 			row = one.row
 		}
-		w.put(w.job(id), encodeJob(row, jw.After), one != nil)
+		var node Shown
+		if s := shown[id]; s != nil {
+			node = *s
+		} else if one != nil {
+			node.Node, node.Elsewhere = one.node, one.elsewhere
+		}
+		w.put(w.job(id), encodeJob(row, jw.After, node.Node, node.Elsewhere), one != nil)
 		if jw.Event != nil {
 			events[id] = append(events[id], *jw.Event)
 			w.event(id, one, events[id])

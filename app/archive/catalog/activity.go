@@ -47,8 +47,11 @@ func (c *Catalog) PutActivity(ctx context.Context, a Activity) error {
 			return nil
 		}
 		return whileMade(ctx, tx, a.Job, func(archive Archive) error {
-			_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO activities (`+activityColumns+`)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			_, err := tx.ExecContext(ctx, `INSERT INTO activities (`+activityColumns+`)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job, activity) DO UPDATE SET
+				source = excluded.source, course = excluded.course, module = excluded.module, name = excluded.name,
+				url = excluded.url, section = excluded.section, fingerprint = excluded.fingerprint,
+				items = excluded.items, bytes = excluded.bytes, drift = excluded.drift, archived = excluded.archived`,
 				a.Job, a.Activity, archive.Source, archive.Course, a.Module, a.Name, a.URL, a.Section, a.Fingerprint,
 				a.Items, a.Bytes, a.Drift, sorted(a.Archived))
 			return err
@@ -190,8 +193,8 @@ func (c *Catalog) Overview(
 		err = r.Scan(&k.Job, &k.Activity.Activity, &k.Source, &k.Course, &k.Module, &k.Name, &k.URL, &k.Section,
 			&k.Fingerprint, &k.Items, &k.Bytes, &k.Drift, instant{&k.Archived}, &k.outcome)
 		return k, err
-	}, `SELECT a.*, (SELECT outcome FROM archives WHERE job = a.job) AS outcome
-		FROM (SELECT `+activityColumns+` FROM activities WHERE source = ? AND course = ?) AS a
+	}, `SELECT * FROM (SELECT `+activityColumns+`, (SELECT outcome FROM archives WHERE job = a.job) AS outcome
+			FROM activities AS a WHERE source = ? AND course = ?) AS known
 		WHERE outcome IN (?, ?) ORDER BY activity, archived, job`, source, course, Complete, Deleted)
 	if err != nil {
 		return nil, err

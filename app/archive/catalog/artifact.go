@@ -39,8 +39,10 @@ type Artifact struct {
 	Created        time.Time
 }
 
-const artifactColumns = `id, job, activity, path, key, size, sha256, sha512, mime, role, origin_sha1, origin_url,
+const artifactFacts = `job, activity, path, key, size, sha256, sha512, mime, role, origin_sha1, origin_url,
 	origin_modified, created`
+
+const artifactColumns = "id, " + artifactFacts
 
 func scanArtifact(r row) (a Artifact, err error) {
 	err = r.Scan(&a.ID, &a.Job, &a.Activity, &a.Path, &a.Key, &a.Size, &a.SHA256, &a.SHA512, &a.MIME, &a.Role,
@@ -118,8 +120,8 @@ func putArtifact(ctx context.Context, tx *sql.Tx, archive Archive, a Artifact) e
 			return err
 		}
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO artifacts (`+artifactColumns+`)
-		VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	_, err = tx.ExecContext(ctx, `INSERT INTO artifacts (`+artifactFacts+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		job, a.Activity, a.Path, a.Key, a.Size, a.SHA256, a.SHA512, a.MIME, a.Role, a.OriginSHA1, a.OriginURL,
 		sorted(a.OriginModified), sorted(a.Created))
 	return err

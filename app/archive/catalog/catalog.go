@@ -1,5 +1,6 @@
 // Package catalog is the index of archives: what was archived of which activity, its files, the copies of each file in
-// storage locations, their time stamps, and whose data they contain. It is one SQLite file, archive.db.
+// storage locations, their time stamps, and whose data they contain. It is one SQLite file, archive.db, or a schema of a PostgreSQL
+// database, which servers share.
 //
 //	archives   one row per archive job: source, course, settings, how it ended
 //	activities what each archive has of an activity, with its fingerprint
@@ -26,18 +27,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"modernc.org/sqlite" // and the driver "sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/stagepost/stagepost/internal/headfile"
+	"github.com/stagepost/stagepost/internal/sqldb"
 )
 
 // Name is the name of the file in the data directory. Beside it are its log (Name-wal, Name-shm) and archive.head.
@@ -64,10 +60,11 @@ type Options struct {
 // Catalog is an open catalog. It is safe for concurrent use.
 type Catalog struct {
 	o            Options
-	write        *sql.DB // one connection: writers queue here rather than in SQLite
+	shared       *sqldb.Shared // nil: it is a SQLite file
+	write        *sql.DB       // of the file; one connection: writers queue here rather than in SQLite
 	read         *sql.DB
 	installation string
-	head         *headfile.File
+	head         *headfile.File // of the file
 
 	dead   atomic.Pointer[error]
 	deaths chan error
@@ -90,7 +87,7 @@ func (c *Catalog) open(ctx context.Context, path string) (err error) {
 	if err := headfile.Present(path); err != nil {
 		return err
 	}
-	if err := private(path); err != nil {
+	if err := sqldb.PrivateFile(path); err != nil {
 		return err
 	}
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
@@ -100,7 +97,7 @@ func (c *Catalog) open(ctx context.Context, path string) (err error) {
 		return err
 	}
 	c.write.SetMaxOpenConns(1)
-	if err := c.migrate(ctx); err != nil {
+	if err := c.upgrade(ctx); err != nil {
 		return err
 	}
 	sequence, err := c.identify(ctx)
@@ -117,60 +114,11 @@ func (c *Catalog) open(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// private creates the file for this user only.
-func private(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	mode := fs.FileMode(0o600)
-	if info, err := os.Stat(filepath.Join(filepath.Dir(path), "stagepost.db")); err == nil {
-		mode = info.Mode().Perm() // the rights of the store beside it
-	}
-	for _, name := range []string{path, path + "-wal", path + "-shm"} {
-		info, err := os.Stat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if had := info.Mode().Perm(); had&^mode != 0 {
-			if err := os.Chmod(name, had&mode); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+func (c *Catalog) upgrade(ctx context.Context) error {
+	return c.tx(ctx, func(tx *sql.Tx) error { return sqldb.UpgradeFile(ctx, tx, schemas) })
 }
 
-func (c *Catalog) migrate(ctx context.Context) error {
-	return c.tx(ctx, func(tx *sql.Tx) error {
-		var version int
-		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-			return err
-		}
-		if version > len(schemas) {
-			return fmt.Errorf("it has schema %d, and this program supports %d: use a newer program", version,
-				len(schemas))
-		}
-		if version == len(schemas) {
-			return nil
-		}
-		for _, next := range schemas[version:] {
-			if _, err := tx.ExecContext(ctx, next); err != nil {
-				return err
-			}
-		}
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(schemas)))
-		return err
-	})
-}
-
-// identify reads the installation that the file belongs to, or enters it.
+// identify reads the installation that the catalog belongs to, or enters it.
 func (c *Catalog) identify(ctx context.Context) (sequence int64, err error) {
 	fresh := c.o.Installation
 	if fresh == "" {
@@ -186,7 +134,11 @@ func (c *Catalog) identify(ctx context.Context) (sequence int64, err error) {
 			return err
 		}
 		if c.o.Installation != "" && c.o.Installation != c.installation {
-			return fmt.Errorf("%w: its id is %s, and that of this one is %s", headfile.ErrForeign, c.installation,
+			foreign := headfile.ErrForeign
+			if c.shared != nil {
+				foreign = sqldb.ErrForeign
+			}
+			return fmt.Errorf("%w: its id is %s, and that of this one is %s", foreign, c.installation,
 				c.o.Installation)
 		}
 		return nil
@@ -197,8 +149,11 @@ func (c *Catalog) identify(ctx context.Context) (sequence int64, err error) {
 // Installation gives the id of the installation that the catalog belongs to.
 func (c *Catalog) Installation() string { return c.installation }
 
-// Close closes the file.
+// Close closes the file, or the connections.
 func (c *Catalog) Close() error {
+	if c.shared != nil {
+		return c.shared.Close()
+	}
 	var errs []error
 	for _, db := range []*sql.DB{c.read, c.write} {
 		if db != nil {
@@ -232,7 +187,9 @@ func (c *Catalog) enter(ctx context.Context, name string, do func(tx *sql.Tx) er
 	if err != nil {
 		return fmt.Errorf("catalog: %s: %w", name, err)
 	}
-	c.head.Note(sequence)
+	if c.head != nil {
+		c.head.Note(sequence)
+	}
 	if c.o.After != nil {
 		return c.o.After(name)
 	}
@@ -240,23 +197,26 @@ func (c *Catalog) enter(ctx context.Context, name string, do func(tx *sql.Tx) er
 }
 
 // tx runs a transaction. After a commit that failed the content of the disk is unknown: nothing is written from then
-// on. A full disk ends the transaction only.
+// on. A full disk ends the transaction only. In PostgreSQL, do may be called again: see [sqldb.Shared.Write].
 func (c *Catalog) tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 	if why := c.dead.Load(); why != nil {
 		return fmt.Errorf("%w: %w", ErrStopped, *why)
+	}
+	if c.shared != nil {
+		return c.shared.Write(ctx, do)
 	}
 	tx, err := c.write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	if err := do(tx); err != nil {
-		if fatal(err, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) {
+		if sqldb.FaultOf(err) == sqldb.Corrupt {
 			c.die(err)
 		}
 		return errors.Join(err, tx.Rollback())
 	}
 	if err := tx.Commit(); err != nil {
-		if fatal(err, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) {
+		if sqldb.FaultOf(err) != sqldb.Other {
 			c.die(fmt.Errorf("commit: %w", err))
 		}
 		return err
@@ -268,19 +228,6 @@ func (c *Catalog) die(err error) {
 	if c.dead.CompareAndSwap(nil, &err) {
 		c.deaths <- err
 	}
-}
-
-func fatal(err error, codes ...int) bool {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	for _, code := range codes {
-		if e.Code()&0xff == code {
-			return true
-		}
-	}
-	return false
 }
 
 // sorted writes a time so that times sort as text; empty for zero.

@@ -21,19 +21,9 @@ var (
 	sums = [2]string{strings.Repeat("ab", 32), strings.Repeat("cd", 64)}
 )
 
-func open(t *testing.T, o Options) *Catalog {
-	t.Helper()
-	return openAt(t, filepath.Join(t.TempDir(), Name), o)
-}
-
 func openAt(t *testing.T, path string, o Options) *Catalog {
 	t.Helper()
-	c, err := Open(t.Context(), path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return openPlace(t, func(o Options) (*Catalog, error) { return Open(t.Context(), path, o) }, o)
 }
 
 func must(t *testing.T, err error) {
@@ -140,15 +130,13 @@ func deleteCopies(ctx context.Context, c *Catalog, job string) error {
 
 var errCrash = errors.New("the process crashed")
 
-// dump gives all rows of the file but the number of writes, and ids that are random or have gaps.
+// dump gives all rows but the number of writes, and ids that are random or have gaps, in any order.
 func dump(t *testing.T, c *Catalog) (out []string) {
 	t.Helper()
-	tables, err := each(t.Context(), c.read, func(r row) (name string, err error) {
-		err = r.Scan(&name)
-		return name, err
-	}, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('meta', 'sqlite_sequence') ORDER BY name")
-	must(t, err)
-	for _, table := range tables {
+	for _, table := range tables.Names {
+		if table == "meta" {
+			continue
+		}
 		rows, err := c.read.QueryContext(t.Context(), "SELECT * FROM "+table)
 		must(t, err)
 		columns, err := rows.Columns()
@@ -170,18 +158,21 @@ func dump(t *testing.T, c *Catalog) (out []string) {
 		must(t, rows.Err())
 		must(t, rows.Close())
 	}
+	slices.Sort(out)
 	return out
 }
 
 // TestEveryWriteMayBeRepeated crashes before and after each write, starts anew, and repeats everything: the content is
 // the same as without a crash, except that attempts are counted.
-func TestEveryWriteMayBeRepeated(t *testing.T) {
-	plain := open(t, Options{})
+func TestEveryWriteMayBeRepeated(t *testing.T) { inEach(t, testEveryWriteMayBeRepeated) }
+
+func testEveryWriteMayBeRepeated(t *testing.T, open opener) {
+	plain := open.new(t, Options{})
 	must(t, fill(t.Context(), plain, "j1"))
 	expected := dump(t, plain)
 	count := 0
-	for n := 1; ; n++ {
-		path, crashed := filepath.Join(t.TempDir(), Name), false
+	for n := 1; ; n += open.stride {
+		again, crashed := open.place(t), false
 		at := 0
 		crash := func(string) error {
 			if at++; at == n {
@@ -190,7 +181,7 @@ func TestEveryWriteMayBeRepeated(t *testing.T) {
 			}
 			return nil
 		}
-		c := openAt(t, path, Options{Before: crash, After: crash})
+		c := openPlace(t, again, Options{Before: crash, After: crash})
 		err := fill(t.Context(), c, "j1")
 		if !crashed {
 			must(t, err)
@@ -198,7 +189,7 @@ func TestEveryWriteMayBeRepeated(t *testing.T) {
 		}
 		want(t, err, errCrash)
 		must(t, c.Close())
-		c = openAt(t, path, Options{})
+		c = openPlace(t, again, Options{})
 		must(t, fill(t.Context(), c, "j1"))
 		if diff := cmp.Diff(expected, dump(t, c)); diff != "" {
 			t.Fatalf("crash %d: %s", n, diff)
@@ -206,13 +197,15 @@ func TestEveryWriteMayBeRepeated(t *testing.T) {
 		must(t, c.Close())
 		count++
 	}
-	if count < 40 {
+	if count < 40/open.stride {
 		t.Errorf("only %d crashes", count)
 	}
 }
 
-func TestConflicts(t *testing.T) {
-	c, ctx := open(t, Options{}), t.Context()
+func TestConflicts(t *testing.T) { inEach(t, testConflicts) }
+
+func testConflicts(t *testing.T, open opener) {
+	c, ctx := open.new(t, Options{}), t.Context()
 	begin := Archive{Job: "j1", Source: "moodle", Course: "7", Created: day}
 	must(t, c.Begin(ctx, begin))
 	begin.Course = "8"
@@ -249,8 +242,10 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-func TestOverview(t *testing.T) {
-	c, ctx, backoff := open(t, Options{}), t.Context(), Backoff{First: time.Hour, Most: 3 * time.Hour}
+func TestOverview(t *testing.T) { inEach(t, testOverview) }
+
+func testOverview(t *testing.T, open opener) {
+	c, ctx, backoff := open.new(t, Options{}), t.Context(), Backoff{First: time.Hour, Most: 3 * time.Hour}
 	for i, a := range []struct{ job, activity, fingerprint string }{
 		{"j1", "same", "1"}, {"j1", "changed", "1"}, {"j1", "gone", "1"}, {"j2", "changed", "2"}, {"j3", "half", "1"},
 		{"j4", "expired", "1"},
@@ -332,8 +327,10 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-func TestPeople(t *testing.T) {
-	c, ctx := open(t, Options{}), t.Context()
+func TestPeople(t *testing.T) { inEach(t, testPeople) }
+
+func testPeople(t *testing.T, open opener) {
+	c, ctx := open.new(t, Options{}), t.Context()
 	must(t, c.Begin(ctx, Archive{Job: "j1", Source: "s", Created: day}))
 	people := []Person{
 		{ID: "3", Username: "ada", Number: "M42", Name: "Ada Ünal", Email: "Ada@x.org"},
@@ -369,7 +366,7 @@ func TestPeople(t *testing.T) {
 
 // TestQueriesUseIndexes: what grows with the number of archives is not read as a whole.
 func TestQueriesUseIndexes(t *testing.T) {
-	c := open(t, Options{})
+	c := inFile.new(t, Options{})
 	for _, q := range []struct{ query, index string }{
 		{`SELECT * FROM copies AS c WHERE c.location = 'a' AND c.next_fixity <= 'x' AND c.verified <> '' AND
 			c.deleted = '' AND c.replaced = 0 ORDER BY c.next_fixity LIMIT 1`, "copies_due (location=? AND next_fixity<?)"},
@@ -391,8 +388,10 @@ func TestQueriesUseIndexes(t *testing.T) {
 	}
 }
 
-func TestDueAndExpiring(t *testing.T) {
-	c, ctx := open(t, Options{}), t.Context()
+func TestDueAndExpiring(t *testing.T) { inEach(t, testDueAndExpiring) }
+
+func testDueAndExpiring(t *testing.T, open opener) {
+	c, ctx := open.new(t, Options{}), t.Context()
 	must(t, c.Begin(ctx, Archive{Job: "j1", Source: "s", Created: day}))
 	must(t, c.PutArtifacts(ctx, "j1", []Artifact{artifact("a"), artifact("b"), artifact("c")}))
 	must(t, c.Plan(ctx, "j1", []string{"x"}, time.Time{}, day))

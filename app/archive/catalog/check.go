@@ -24,8 +24,9 @@ type Check struct {
 // check that is in progress continues. A repetition with the same time does not repeat what was checked since.
 func (c *Catalog) RequestCheck(ctx context.Context, location string, at time.Time) error {
 	return c.enter(ctx, "request fixity", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO checks VALUES (?1, ?2, '', '', 0, 0) ON CONFLICT DO UPDATE
-			SET began = ?2, ended = '', failure = '', copies = 0, bytes = 0 WHERE ended <> ''`, location, sorted(at))
+		_, err := tx.ExecContext(ctx, `INSERT INTO checks VALUES (?1, ?2, '', '', 0, 0)
+			ON CONFLICT (location) DO UPDATE SET began = ?2, ended = '', failure = '', copies = 0, bytes = 0
+			WHERE checks.ended <> ''`, location, sorted(at))
 		if err != nil {
 			return err
 		}
@@ -62,12 +63,13 @@ func (c *Catalog) EndCheck(ctx context.Context, location, failure string, before
 		return err
 	}
 	return c.enter(ctx, "end check", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE checks SET ended = ?2, failure = ?3 WHERE location = ?1 AND ended = ''
+		_, err := tx.ExecContext(ctx, `UPDATE checks SET ended = ?2, failure = ?3
+			WHERE location = ?1 AND ended = '' AND began <= ?4
 			AND (?3 <> '' OR NOT EXISTS (SELECT 1 FROM copies WHERE location = ?1 AND last_fixity < checks.began
 				AND planned < checks.began AND verified <> '' AND deleted = '' AND replaced = 0))
 			AND (?3 <> '' OR NOT EXISTS (SELECT 1 FROM versions
 				WHERE location = ?1 AND last_fixity < checks.began AND stored < checks.began AND `+unremoved+`))`,
-			location, sorted(at), failure)
+			location, sorted(at), failure, sorted(before))
 		return err
 	})
 }
@@ -93,13 +95,16 @@ func (c *Catalog) LocationStates(ctx context.Context) ([]LocationState, error) {
 	}, `SELECT location, count(*) FILTER (WHERE verified <> ''), coalesce(sum(size) FILTER (WHERE verified <> ''), 0),
 			count(*) FILTER (WHERE verified = ''), count(*) FILTER (WHERE fixity IN ('corrupt', 'missing')),
 			(SELECT count(*) FROM copies AS h WHERE h.location = c.location AND h.replaced > 0),
-			coalesce(min(max(last_fixity, verified)) FILTER (WHERE verified <> ''), ''),
+			coalesce(min(`+lastRead+`) FILTER (WHERE verified <> ''), ''),
 			coalesce(min(next_fixity) FILTER (WHERE verified <> ''), '')
 		FROM copies AS c WHERE deleted = '' AND replaced = 0 GROUP BY location
 		UNION ALL SELECT location, count(*), sum(bytes), 0, count(*) FILTER (WHERE faults > 0), sum(healed),
 			min(last_fixity), min(next_fixity) FROM versions GROUP BY location
 		ORDER BY location`)
 }
+
+// lastRead is when a copy was read last: by its last check, or as it was verified.
+const lastRead = "CASE WHEN last_fixity > verified THEN last_fixity ELSE verified END"
 
 // DueCount gives the number of copies in a location whose fixity check is due.
 func (c *Catalog) DueCount(ctx context.Context, location string, now time.Time) (n int64, err error) {
@@ -138,17 +143,24 @@ func (c *Catalog) FixityObjects(ctx context.Context, q api.FixityQuery, now time
 				count(*) FILTER (WHERE next_fixity <= ?3) AS due, count(*) FILTER (WHERE faults > 0) AS faulty,
 				sum(healed) AS healed
 			FROM versions WHERE job > ?1 AND ?2 IN ('', location) GROUP BY job)
-		SELECT j.job, count(*) FILTER (WHERE c.replaced = 0) + coalesce(v.versions, 0) AS n,
-			json_group_array(DISTINCT c.location) FILTER (WHERE c.location IS NOT NULL), coalesce(v.roots, '[]'),
-			coalesce(min(min(max(c.last_fixity, c.verified)) FILTER (WHERE c.replaced = 0), v.oldest),
-				min(max(c.last_fixity, c.verified)) FILTER (WHERE c.replaced = 0), v.oldest, ''),
-			count(*) FILTER (WHERE c.replaced = 0 AND c.next_fixity <= ?3) + coalesce(v.due, 0) AS late,
-			count(*) FILTER (WHERE c.replaced = 0 AND c.fixity IN ('corrupt', 'missing'))
-				+ coalesce(v.faulty, 0) AS bad,
-			count(*) FILTER (WHERE c.replaced > 0) + coalesce(v.healed, 0)
+		SELECT j.job, `+fixityCopies+`,
+			json_group_array(DISTINCT c.location) FILTER (WHERE c.location IS NOT NULL), coalesce(max(v.roots), '[]'),
+			coalesce(CASE WHEN max(v.oldest) < `+fixityOldest+` THEN max(v.oldest) ELSE `+fixityOldest+` END,
+				max(v.oldest), ''),
+			`+fixityDue+`, `+fixityFaulty+`, count(*) FILTER (WHERE c.replaced > 0) + coalesce(max(v.healed), 0)
 		FROM archives AS j LEFT JOIN stored AS v ON v.job = j.job LEFT JOIN artifacts AS a ON a.job = j.job
 		LEFT JOIN copies AS c ON c.artifact = a.id AND ?2 IN ('', c.location) AND c.verified <> ''
 			AND (c.deleted = '' OR c.replaced > 0)
-		WHERE j.job > ?1 GROUP BY j.job HAVING n > 0 AND (NOT ?4 OR bad > 0) AND (NOT ?5 OR late > 0)
+		WHERE j.job > ?1 GROUP BY j.job HAVING `+fixityCopies+` > 0 AND (NOT ?4 OR `+fixityFaulty+` > 0)
+			AND (NOT ?5 OR `+fixityDue+` > 0)
 		ORDER BY j.job LIMIT ?6`, q.After, q.Location, sorted(now), q.Damaged, q.Overdue, q.Limit)
 }
+
+// Sums over the copies c and the versions v of an archive; there is one row of v.
+const (
+	fixityCopies = "count(*) FILTER (WHERE c.replaced = 0) + coalesce(max(v.versions), 0)"
+	fixityOldest = "min(" + lastRead + ") FILTER (WHERE c.replaced = 0)"
+	fixityDue    = "count(*) FILTER (WHERE c.replaced = 0 AND c.next_fixity <= ?3) + coalesce(max(v.due), 0)"
+	fixityFaulty = "count(*) FILTER (WHERE c.replaced = 0 AND c.fixity IN ('corrupt', 'missing')) + " +
+		"coalesce(max(v.faulty), 0)"
+)

@@ -33,8 +33,9 @@ func (c *Catalog) Hold(ctx context.Context, h Hold) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO holds VALUES (?1, ?2, ?3, ?4, ?5, '', '') ON CONFLICT DO UPDATE
-			SET by = ?3, reason = ?4, since = ?5, released = '', released_by = '' WHERE released <> ''`,
+		_, err = tx.ExecContext(ctx, `INSERT INTO holds VALUES (?1, ?2, ?3, ?4, ?5, '', '')
+			ON CONFLICT (job, name) DO UPDATE SET by = ?3, reason = ?4, since = ?5, released = '', released_by = ''
+			WHERE holds.released <> ''`,
 			h.Job, h.Name, h.By, h.Reason, sorted(h.Since))
 		return err
 	})

@@ -9,8 +9,10 @@ import (
 )
 
 // TestTwoPersons deletes before the end of the retention time, and refuses what one person, or a hold, does not permit.
-func TestTwoPersons(t *testing.T) {
-	c, ctx := open(t, Options{}), t.Context()
+func TestTwoPersons(t *testing.T) { inEach(t, testTwoPersons) }
+
+func testTwoPersons(t *testing.T, open opener) {
+	c, ctx := open.new(t, Options{}), t.Context()
 	later := day.AddDate(3, 0, 0)
 	make := func(job string, retain time.Time) {
 		must(t, c.Begin(ctx, Archive{Job: job, Source: "s", Created: day}))
@@ -71,8 +73,10 @@ func TestTwoPersons(t *testing.T) {
 	want(t, err, ErrRetained)
 }
 
-func TestOutlived(t *testing.T) {
-	c, ctx := open(t, Options{}), t.Context()
+func TestOutlived(t *testing.T) { inEach(t, testOutlived) }
+
+func testOutlived(t *testing.T, open opener) {
+	c, ctx := open.new(t, Options{}), t.Context()
 	later := day.AddDate(1, 0, 0)
 	for job, retain := range map[string]time.Time{"j1": day, "j2": later, "j3": {}, "j4": day, "j5": day} {
 		must(t, c.Begin(ctx, Archive{Job: job, Source: "s", Created: day}))
@@ -90,8 +94,10 @@ func TestOutlived(t *testing.T) {
 }
 
 // TestRemoval: rows of an object follow its versions by job, whatever their numbers were, and no removal is forgotten.
-func TestRemoval(t *testing.T) {
-	c, ctx := open(t, Options{}), t.Context()
+func TestRemoval(t *testing.T) { inEach(t, testRemoval) }
+
+func testRemoval(t *testing.T, open opener) {
+	c, ctx := open.new(t, Options{}), t.Context()
 	for i, job := range []string{"j1", "j2", "j3", "j4"} {
 		must(t, c.PlanVersion(ctx, "r", "o", job))
 		must(t, c.PutVersion(ctx, Version{Location: "r", Object: "o", Name: "v" + string(rune('1'+i)), Job: job,

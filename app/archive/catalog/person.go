@@ -44,7 +44,9 @@ func (c *Catalog) PutPeople(ctx context.Context, job string, people []Person, co
 			return err
 		}
 		for _, p := range people {
-			if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO people VALUES (?, ?, ?, ?, ?, ?, ?)",
+			if _, err := tx.ExecContext(ctx, `INSERT INTO people VALUES (?, ?, ?, ?, ?, ?, ?)
+				ON CONFLICT (source, person) DO UPDATE SET username = excluded.username, number = excluded.number,
+				name = excluded.name, folded = excluded.folded, email = excluded.email`,
 				a.Source, p.ID, p.Username, p.Number, p.Name, fold(p.Name), p.Email); err != nil {
 				return err
 			}
@@ -74,7 +76,7 @@ func (c *Catalog) People(ctx context.Context, text string, limit int) ([]Person,
 		part = ""
 	}
 	return each(ctx, c.read, scanPerson, `SELECT source, person, username, number, name, email FROM people WHERE username = ?1 OR number = ?1
-			OR email = ?1 OR person = ?1 OR ?2 <> '' AND instr(folded, ?2)
+			OR email = ?1 OR person = ?1 OR ?2 <> '' AND instr(folded, ?2) > 0
 		ORDER BY source, person LIMIT ?3`, text, part, page(limit))
 }
 

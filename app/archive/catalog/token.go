@@ -52,7 +52,7 @@ func (c *Catalog) PutToken(ctx context.Context, t Token, e Event) (Token, error)
 		}
 		if _, err := tx.ExecContext(ctx, `INSERT INTO current_tokens
 			SELECT subject, generation, expires FROM tokens WHERE subject = ?1 ORDER BY generation DESC LIMIT 1
-			ON CONFLICT DO UPDATE SET generation = excluded.generation, expires = excluded.expires`,
+			ON CONFLICT (subject) DO UPDATE SET generation = excluded.generation, expires = excluded.expires`,
 			t.Subject); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (c *Catalog) PutToken(ctx context.Context, t Token, e Event) (Token, error)
 // Token gives a token. Generation 0 is the newest one.
 func (c *Catalog) Token(ctx context.Context, subject string, generation int) (Token, error) {
 	return one("token of "+subject, c.read.QueryRowContext(ctx, "SELECT "+tokenColumns+` FROM tokens
-		WHERE subject = ?1 AND ?2 IN (0, generation) ORDER BY generation DESC LIMIT 1`, subject, generation), scanToken)
+		WHERE subject = ?1 AND ?2 IN (generation, 0) ORDER BY generation DESC LIMIT 1`, subject, generation), scanToken)
 }
 
 // Tokens lists the tokens of an archive by subject and generation.

@@ -17,8 +17,8 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
-	"github.com/stagepost/stagepost/server/token"
 )
 
 // slow is an archive whose files only a slow location has.
@@ -66,12 +66,12 @@ func TestUsersSeeTheirArchives(t *testing.T) {
 		return archivehttp.Part(w.Server, &application{App: app})
 	})
 	for _, c := range []struct {
-		role  token.Role
+		role  identity.Role
 		query string
 		want  string
 	}{
-		{token.User, "", "arc_1"}, {token.User, "?owner=ben", "arc_1"}, {token.Operator, "", "arc_2 arc_1"},
-		{token.Operator, "?owner=ben", "arc_2"},
+		{identity.Depositor, "", "arc_1"}, {identity.Depositor, "?owner=ben", "arc_1"}, {identity.Operator, "", "arc_2 arc_1"},
+		{identity.Operator, "?owner=ben", "arc_2"},
 	} {
 		_, text := g.Ask(g.With(g.Tokens[c.role], http.MethodGet, "/api/v1/archive/archives"+c.query, ""))
 		var got []string

@@ -19,8 +19,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
-	"github.com/stagepost/stagepost/server/token"
 )
 
 // TestPrinting: the holder of the claim alone gets the document and sends the file; a file with another digest or
@@ -154,7 +154,7 @@ func TestPrintingTokens(t *testing.T) {
 	g := servertest.Guard(t, func(w *servertest.Harness) server.Part {
 		return archivehttp.Part(w.Server, &application{pdfs: claimed{}})
 	})
-	for role, want := range map[token.Role]int{token.Worker: http.StatusForbidden, token.Admin: http.StatusOK} {
+	for role, want := range map[identity.Role]int{identity.Worker: http.StatusForbidden, identity.Admin: http.StatusOK} {
 		r := g.With(g.Tokens[role], http.MethodGet, "/api/v1/archive/pdf/pdf_1/document?epoch=1", "")
 		if answer, text := g.Ask(r); answer.StatusCode != want {
 			t.Errorf("%s: got %s: %s", role, answer.Status, text)

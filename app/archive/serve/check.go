@@ -32,7 +32,7 @@ func (s *Settings) CheckDir(ctx context.Context, d module.Directory) (found modu
 	if err != nil {
 		return found, err
 	}
-	cat, err := catalog.Open(ctx, file, catalog.Options{Installation: d.Installation})
+	cat, err := openCatalog(ctx, file, d.Postgres, d.Installation)
 	if err != nil {
 		return found, err
 	}

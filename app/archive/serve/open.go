@@ -97,8 +97,8 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 }
 
 func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
-	a.Catalog, err = catalog.Open(context.Background(), filepath.Join(a.h.Dir, catalog.Name),
-		catalog.Options{Installation: a.h.Installation})
+	a.Catalog, err = openCatalog(context.Background(), filepath.Join(a.h.Dir, catalog.Name), a.h.Postgres,
+		a.h.Installation)
 	if err != nil {
 		return err
 	}
@@ -146,6 +146,15 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		Log: a.h.Log,
 	})
 	return err
+}
+
+// openCatalog opens the catalog: in a file, or in the database that servers share.
+func openCatalog(ctx context.Context, file, postgres, installation string) (*catalog.Catalog, error) {
+	o := catalog.Options{Installation: installation}
+	if postgres != "" {
+		return catalog.OpenPostgres(ctx, postgres, o)
+	}
+	return catalog.Open(ctx, file, o)
 }
 
 // report enters a fault in the audit list.

@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/token"
 )
 
@@ -66,7 +67,7 @@ func TestComputeDelete(t *testing.T) {
 			t.Fatal(err)
 		}
 		secrets[owner] = secret
-		if err := token.Add(file, token.Entry{Hash: secret.Hash(), Role: token.User, Owner: owner}); err != nil {
+		if err := token.Add(file, token.Entry{Hash: secret.Hash(), Role: identity.Depositor, Owner: owner}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,7 +78,7 @@ func TestComputeDelete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := openCompute(t, func(_ *compute.Options, so *options) { so.Tokens = tokens })
+	c := openCompute(t, func(_ *compute.Options, so *options) { so.Identities = tokens })
 	as := func(owner, method, path, body string) *http.Request {
 		r := c.Request(method, path, body)
 		r.Header.Set("Authorization", "Bearer "+secrets[owner].Reveal())

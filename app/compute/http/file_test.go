@@ -21,6 +21,7 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/internal/ziptest"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/server/token"
 )
@@ -181,7 +182,7 @@ func TestComputeResults(t *testing.T) {
 func TestComputeOwners(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	secrets := map[string]token.Secret{}
-	for owner, role := range map[string]token.Role{"ann": token.User, "bea": token.User, "root": token.Operator} {
+	for owner, role := range map[string]identity.Role{"ann": identity.Depositor, "bea": identity.Depositor, "root": identity.Operator} {
 		secret, err := token.New(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -198,7 +199,7 @@ func TestComputeOwners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := openCompute(t, func(_ *compute.Options, so *options) { so.Tokens = tokens })
+	c := openCompute(t, func(_ *compute.Options, so *options) { so.Identities = tokens })
 	as := func(owner string, r *http.Request) *http.Request {
 		r.Header.Set("Authorization", "Bearer "+secrets[owner].Reveal())
 		return r

@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/token"
 )
 
@@ -369,7 +370,7 @@ func actClean(id job.ID) operator.Act {
 // TestTESOwners: a task is seen, found and cancelled by its owner alone, and by operators; keys are the owner's own.
 func TestTESOwners(t *testing.T) {
 	file, secrets := filepath.Join(t.TempDir(), "tokens"), map[string]token.Secret{}
-	for owner, role := range map[string]token.Role{"ann": token.User, "bea": token.User, "root": token.Operator} {
+	for owner, role := range map[string]identity.Role{"ann": identity.Depositor, "bea": identity.Depositor, "root": identity.Operator} {
 		secret, err := token.New(rand.Reader)
 		if err == nil {
 			err = token.Add(file, token.Entry{Hash: secret.Hash(), Role: role, Owner: owner})
@@ -383,7 +384,7 @@ func TestTESOwners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := openTES(t, func(_ *compute.Options, so *options) { so.Tokens = tokens })
+	c := openTES(t, func(_ *compute.Options, so *options) { so.Identities = tokens })
 	as := func(owner, method, path, body string) *http.Request {
 		r := c.Request(method, path, body)
 		r.Header.Set("Authorization", "Bearer "+secrets[owner].Reveal())

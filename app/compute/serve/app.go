@@ -27,8 +27,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/metrics"
-	"github.com/stagepost/stagepost/server/token"
 )
 
 // App is what brings compute into a server: the application, the agent that the server has in itself, and the listener
@@ -97,6 +97,9 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 		}
 		return nil, nil
 	}
+	if err := aloneOnly(h, s, all); err != nil {
+		return nil, err
+	}
 	meters := NewMeters(h.Metrics)
 	o := compute.Options{
 		Dir: h.Dir, Services: all.Compute(), Retries: s.Retries, RetryFor: s.RetryFor, Lost: s.Lost,
@@ -134,6 +137,29 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	return c, nil
 }
 
+// aloneOnly refuses what other servers of a store could not reach: the jobs of an agent would count as lost when another
+// server asks for them, and two servers would fetch the inputs of one task.
+func aloneOnly(h *module.Host, s *Settings, all *serviceconfig.Config) error {
+	if h.Store.Properties().Exclusive {
+		return nil
+	}
+	if s.Local > 0 {
+		return cli.Usagef("compute.local: other servers of the store do not reach the agent in this one: run " +
+			"stagepost compute agent, and name its URL in the file of compute.services")
+	}
+	for _, a := range all.Agents {
+		if a.Tunnel {
+			return cli.Usagef("agent %s: it connects to one server, and the others of the store do not reach it: give "+
+				"it a URL in place of tunnel", a.Name)
+		}
+	}
+	if s.TESImages != "" {
+		return cli.Usagef("compute.tes.images: inputs of tasks are fetched by one server alone, and this store may " +
+			"have several: use the store sqlite")
+	}
+	return nil
+}
+
 // openLocal makes the agent that the server has in itself.
 func (c *App) openLocal(h *module.Host, s *Settings) error {
 	if s.Local == 0 {
@@ -153,11 +179,11 @@ func (c *App) openLocal(h *module.Host, s *Settings) error {
 	}
 	if box.Tier() == sandbox.None && os.Geteuid() == 0 {
 		// jobs have users of their own, who pass through to their directories
-		if err := os.Chmod(h.Dir, 0o711); err != nil {
+		if err := os.Chmod(h.Own, 0o711); err != nil {
 			return err
 		}
 	}
-	o := agent.Options{Dir: filepath.Join(h.Dir, "agent"), Name: serviceconfig.Local, Slots: s.Local,
+	o := agent.Options{Dir: filepath.Join(h.Own, "agent"), Name: serviceconfig.Local, Slots: s.Local,
 		Services: c.config.Agent(), Runner: box, Sandbox: box.Tier(), Keep: cmp.Or(s.Keep, job.Unlimited), Log: h.Log,
 		Cores: max(float64(runtime.NumCPU()), float64(s.Local))}
 	if err := durable.MkdirAll(o.Dir, 0o700); err != nil {
@@ -333,22 +359,22 @@ func (c *App) Listen(ctx context.Context, sv *server.Server) (*module.Endpoint, 
 		Who: c.caller(), Strict: c.env.Strict, Hosts: c.h.Hosts, Log: c.h.Log, IsDefault: c.h.Config.IsDefault,
 	})
 	return &module.Endpoint{Name: "compute", Title: users.Title(), Listener: l, Server: &http.Server{
-		Handler: sv.UnderTokens(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		Handler: sv.UnderIdentities(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}}, nil
 }
 
-// caller gives whose the token of a request of the module's users is, or nil if there are no tokens.
+// caller gives who sends a request of the module's users, or nil without authentication.
 func (c *App) caller() func(*http.Request) (owner string, all bool, err error) {
-	if c.h.Tokens == nil {
+	if c.h.Identities == nil {
 		return nil
 	}
 	return func(q *http.Request) (string, bool, error) {
-		who, err := c.h.Tokens.Check(q)
-		if err == nil && who.Role == token.Worker {
-			err = errors.New("the token is a worker's")
+		who, err := c.h.Identities.Identify(q)
+		if err == nil && (who.Role == identity.Worker || who.Role == identity.Auditor || who.Groups != "") {
+			err = fmt.Errorf("this address is not for the role %s", identity.WriteScope(who.Role, who.Groups, ""))
 		}
-		return who.Owner, who.Role == token.Operator || who.Role == token.Admin, err
+		return who.Name, who.Role.Staff(), err
 	}
 }
 

@@ -22,7 +22,7 @@ func openTES(h *module.Host, s *Settings, services []compute.Service) (*tes.Adap
 	if err != nil {
 		return nil, cli.Usagef("compute.tes.images: %v", err)
 	}
-	if err := os.RemoveAll(filepath.Join(h.Dir, "tes")); err != nil { // where older versions had inputs while they came
+	if err := os.RemoveAll(filepath.Join(h.Own, "tes")); err != nil { // where older versions had inputs while they came
 		return nil, err
 	}
 	if len(images) == 0 {

@@ -34,7 +34,7 @@ func newUploads(s *Settings, h *module.Host) (*uploadStore, error) {
 	u := &uploadStore{engine: h.Engine, log: h.Log, stop: make(chan struct{})}
 	var err error
 	u.Store, err = tus.New(tus.Options{
-		Dir: filepath.Join(h.Dir, "uploads"), MaxSize: h.UploadBytes, Fail: computehttp.FailUpload(h.Log), Clock: u.now,
+		Dir: filepath.Join(h.Own, "uploads"), MaxSize: h.UploadBytes, Fail: computehttp.FailUpload(h.Log), Clock: u.now,
 		Owner: func(r *http.Request) string { return server.OwnerOf(r.Context()) },
 		MayCreate: func(owner string, bytes int64) error {
 			n, used := u.Used(owner)

@@ -33,7 +33,7 @@ type App struct {
 func Open(h *module.Host, s *Settings) (*App, error) {
 	o := custom.Options{
 		Dir: filepath.Join(h.Dir, "lifecycles"), Files: s.Dir, Transport: fetch.New(fetch.Policy{}).Transport(),
-		Temp: filepath.Join(h.Dir, "lifecycle-runs"), Report: server.ParseReport,
+		Temp: filepath.Join(h.Own, "lifecycle-runs"), Report: server.ParseReport,
 	}
 	a := &App{}
 	if s.Commands {

@@ -90,7 +90,7 @@ func (l *localFlows) open(c *commands, dir string, log *slog.Logger) error {
 	l.closers = append(l.closers, logs)
 	allowed := *c.settings
 	allowed.Commands, allowed.HTTP = true, true // it is the user who runs them
-	app, err := flowserve.Open(&allowed, dir, nil, log)
+	app, err := flowserve.Open(&allowed, dir, dir, nil, log)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func New() module.Module {
 		Name: "flow", Settings: s, Lives: []*lifecycle.Table{flow.Life, flow.TaskLife, flow.RetryLife},
 		Commands: []func(*cli.Call) cli.Part{flowcli.Part(s)},
 		Open: func(h *module.Host) (module.App, error) {
-			return flowserve.Open(s, h.Dir, flowserve.NewMeter(h.Metrics), h.Log)
+			return flowserve.Open(s, h.Dir, h.Own, flowserve.NewMeter(h.Metrics), h.Log)
 		},
 		Part: flowserve.Part,
 		Data: []backup.Entry{

@@ -14,7 +14,7 @@ import (
 // TestClearedFlows: with the record of a flow its large values go, and with that of another job nothing does.
 func TestClearedFlows(t *testing.T) {
 	dir := t.TempDir()
-	app, err := Open(&Settings{Workers: 8, Slots: 64, Sandbox: "auto"}, dir, nil, slog.New(slog.DiscardHandler))
+	app, err := Open(&Settings{Workers: 8, Slots: 64, Sandbox: "auto"}, dir, dir, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestLeftByCommands(t *testing.T) {
 		}
 		s := &Settings{Workers: 8, Slots: 64, Sandbox: "auto"}
 		s.Commands = commands
-		app, err := Open(s, dir, nil, slog.New(slog.DiscardHandler))
+		app, err := Open(s, dir, dir, nil, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

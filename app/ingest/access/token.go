@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base32"
@@ -51,7 +52,23 @@ func loadKey(root *os.Root, random io.Reader) ([]byte, error) {
 	if _, err := io.ReadFull(random, key); err != nil {
 		return nil, err
 	}
-	return key, durable.ReplaceIn(root, keyName, key)
+	return shareKey(root, key)
+}
+
+// shareKey makes the file of the key. Of several servers that do so at once, all get the same key.
+func shareKey(root *os.Root, key []byte) ([]byte, error) {
+	part := keyName + "-" + rand.Text()
+	if err := durable.ReplaceIn(root, part, key); err != nil {
+		return nil, err
+	}
+	err := root.Link(part, keyName) // a link does not replace
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	if err = errors.Join(err, root.Remove(part), durable.SyncIn(root, ".")); err != nil {
+		return nil, err
+	}
+	return root.ReadFile(keyName)
 }
 
 // newID makes the id of a job.

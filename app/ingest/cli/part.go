@@ -29,7 +29,8 @@ func Part(s *ingestserve.Settings) func(*cli.Call) cli.Part {
 					"bat_01J9...",
 				c.submit(), c.list(), c.objects(), c.report(), c.update(), c.files(), c.manifest(), c.metadata(),
 				c.access(), c.fetch(), c.bag(), c.profile(), c.hooks(),
-				c.queue(), c.locks(), c.orphans(), c.storage(), c.inventory())},
+				c.queue(), c.locks(), c.orphans(), c.storage(), c.inventory()), c.zk()},
+			Code:  code,
 			Daily: []*cobra.Command{cli.Short("ingest", c.submit())},
 			Hint: func(_ error, code int) string {
 				if code == cli.ExitRefused && c.CalledPath() == "stagepost ingest profile reload" {

@@ -23,6 +23,7 @@ type Records interface {
 // Source is where an inventory lies, and what it is compared with.
 type Source struct {
 	Dir          string         // the data directory
+	Postgres     string         // URL of the database with the inventory. Defaults to a file of the data directory
 	Installation string         // id of the installation. Defaults to that of the inventory
 	Records      Records        // of the jobs. Defaults to none
 	Profiles     profile.Source // defaults to the built-in profile
@@ -53,7 +54,14 @@ const newestRecords = 1000
 // identifier could be that of a stored object, and a new version could begin another object.
 func (o *Source) OpenInventory(ctx context.Context) (*inventory.Inventory, error) {
 	path := o.path()
-	inv, err := inventory.Open(ctx, path, o.Installation)
+	var inv *inventory.Inventory
+	var err error
+	if o.Postgres != "" {
+		path = "in PostgreSQL"
+		inv, err = inventory.OpenPostgres(ctx, o.Postgres, o.Installation)
+	} else {
+		inv, err = inventory.Open(ctx, path, o.Installation)
+	}
 	if err == nil && o.Records != nil {
 		if err = compareNewest(ctx, inv, o.Records); err != nil {
 			err = errors.Join(fmt.Errorf("inventory %s: %w", path, err), inv.Close())

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
-	"github.com/stagepost/stagepost/server/token"
 )
 
 // TestSubmissionsAreOwn compares the owner of a submission with the token, and a key leads to no job of another owner.
@@ -21,8 +21,8 @@ func TestSubmissionsAreOwn(t *testing.T) {
 		return c.Submit(t.Context(), client.Submission{Submitter: submitter, Key: key}, strings.NewReader("x"))
 	}
 	for _, c := range []struct{ secret, said, want string }{
-		{g.Tokens[token.User], "bob", "ann"}, {g.Tokens[token.User], "", "ann"}, {g.Tokens[token.Operator], "bob",
-			"bob"}, {g.Tokens[token.Operator], "", "operator"},
+		{g.Tokens[identity.Depositor], "bob", "ann"}, {g.Tokens[identity.Depositor], "", "ann"}, {g.Tokens[identity.Operator], "bob",
+			"bob"}, {g.Tokens[identity.Operator], "", "operator"},
 	} {
 		if j, err := submit(c.secret, c.said, ""); err != nil || j.Owner != c.want {
 			t.Errorf("given %q: got %q, %v, want %q", c.said, j.Owner, err, c.want)
@@ -35,7 +35,7 @@ func TestSubmissionsAreOwn(t *testing.T) {
 	if again, err := submit(g.Bob, "", "k"); err != nil || again.ID != first.ID {
 		t.Errorf("got %s, %v", again.ID, err)
 	}
-	if j, err := submit(g.Tokens[token.User], "", "k"); err != nil || j.ID == first.ID || j.Owner != "ann" {
+	if j, err := submit(g.Tokens[identity.Depositor], "", "k"); err != nil || j.ID == first.ID || j.Owner != "ann" {
 		t.Errorf("got %s of %s, %v", j.ID, j.Owner, err)
 	}
 }

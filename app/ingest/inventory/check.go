@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 )
 
 // Locations gives the names of the storage locations that were used.
@@ -29,13 +30,21 @@ var checks = []string{
 	"SELECT 'version ' || version || ' of ' || ark || ' has ' || (SELECT count(*) FROM files f WHERE f.ark = v.ark " +
 		"AND f.version = v.version) || ' files, not ' || files FROM versions v" +
 		" WHERE files <> (SELECT count(*) FROM files f WHERE f.ark = v.ark AND f.version = v.version)",
+}
+
+// fileChecks find what is wrong with the file.
+var fileChecks = []string{
 	"SELECT \"table\" || ' refers to ' || parent || ', which has no such row' FROM pragma_foreign_key_check",
 	"SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'",
 }
 
 // Contradictions finds what contradicts itself within the inventory.
 func (i *Inventory) Contradictions(ctx context.Context, found func(text string)) error {
-	for _, query := range checks {
+	queries := checks
+	if i.shared == nil {
+		queries = slices.Concat(checks, fileChecks)
+	}
+	for _, query := range queries {
 		all, err := rows(ctx, i.read, func(r *sql.Rows) (text string, err error) {
 			err = r.Scan(&text)
 			return text, err

@@ -69,7 +69,7 @@ func (i *Inventory) CopiesOf(ctx context.Context, ark string) ([]Copy, error) {
 func (i *Inventory) Checks(ctx context.Context, place string, until time.Time) (l api.FixityLocation, err error) {
 	var oldest sql.NullString
 	l.Location = place
-	err = i.read.QueryRowContext(ctx, `SELECT count(*), min(checked), coalesce(sum(checked <= ?2), 0),
+	err = i.read.QueryRowContext(ctx, `SELECT count(*), min(checked), count(*) FILTER (WHERE checked <= ?2),
 			(SELECT count(DISTINCT ark || ' ' || version) FROM faults WHERE place = ?1),
 			(SELECT count(*) FROM healed WHERE place = ?1)
 		FROM places WHERE place = ?1`, place, sorted(until)).
@@ -91,14 +91,15 @@ func (i *Inventory) FixityObjects(
 		}
 		o.Checked = moment(checked)
 		return o, err
-	}, `SELECT p.ark, count(*), json_group_array(DISTINCT p.place), min(p.checked), sum(p.checked <= ?3) AS late,
+	}, `SELECT p.ark, count(*), json_group_array(DISTINCT p.place), min(p.checked),
+			count(*) FILTER (WHERE p.checked <= ?3),
 			(SELECT count(DISTINCT f.place || ' ' || f.version) FROM faults f
 				WHERE f.ark = p.ark AND ?2 IN ('', f.place)),
 			(SELECT count(*) FROM healed h WHERE h.ark = p.ark AND ?2 IN ('', h.place))
 		FROM places p
 		WHERE p.ark > ?1 AND ?2 IN ('', p.place)
 			AND (NOT ?4 OR p.ark IN (SELECT ark FROM faults WHERE ?2 IN ('', place)))
-		GROUP BY p.ark HAVING NOT ?5 OR late > 0 ORDER BY p.ark LIMIT ?6`,
+		GROUP BY p.ark HAVING NOT ?5 OR count(*) FILTER (WHERE p.checked <= ?3) > 0 ORDER BY p.ark LIMIT ?6`,
 		q.After, q.Location, sorted(until), q.Damaged, q.Overdue, q.Limit)
 }
 
@@ -111,7 +112,7 @@ func (i *Inventory) Faults(ctx context.Context, place, ark string, version int) 
 		f.Since = moment(since)
 		return f, err
 	}, `SELECT f.*, coalesce((SELECT job FROM versions v WHERE v.ark = f.ark AND v.version = f.version), '') FROM faults f
-		WHERE ?1 IN ('', f.place) AND ?2 IN ('', f.ark) AND ?3 IN (0, f.version) ORDER BY place, ark, version, path LIMIT 10000`, place, ark, version)
+		WHERE ?1 IN ('', f.place) AND ?2 IN ('', f.ark) AND ?3 IN (f.version, 0) ORDER BY place, ark, version, path LIMIT 10000`, place, ark, version)
 }
 
 // FaultCount gives how many faults are known.
@@ -140,7 +141,8 @@ func (i *Inventory) EnterCheck(ctx context.Context, c Copy, r Result) error {
 	err := i.tx(ctx, func(tx *change) error {
 		at := r.At
 		for _, h := range r.Healed {
-			if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO healed VALUES (?, ?, ?, ?, ?, ?)", c.Place, c.ARK,
+			if _, err := tx.ExecContext(ctx, `INSERT INTO healed VALUES (?, ?, ?, ?, ?, ?)
+				ON CONFLICT (ark, version, place, path, at) DO UPDATE SET source = excluded.source`, c.Place, c.ARK,
 				c.Version, h.Path, h.Source, sorted(at)); err != nil {
 				return err
 			}
@@ -154,7 +156,10 @@ func (i *Inventory) EnterCheck(ctx context.Context, c Copy, r Result) error {
 			return err
 		}
 		for _, f := range r.Faults {
-			if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO faults VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			if _, err := tx.ExecContext(ctx, `INSERT INTO faults VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+				ON CONFLICT (place, ark, version, path) DO UPDATE SET kind = excluded.kind,
+				algorithm = excluded.algorithm, expected = excluded.expected, found = excluded.found,
+				detail = excluded.detail, since = excluded.since`,
 				c.Place, c.ARK, c.Version, f.Path, f.Kind, f.Algorithm, f.Expected, f.Found, f.Detail,
 				sorted(f.Since)); err != nil {
 				return err
@@ -173,8 +178,9 @@ func (i *Inventory) EnterCheck(ctx context.Context, c Copy, r Result) error {
 // BeginCheck begins a check of a storage location; one that is in progress continues.
 func (i *Inventory) BeginCheck(ctx context.Context, place string, at time.Time) error {
 	return i.tx(ctx, func(tx *change) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO checks VALUES (?1, ?2, '', '', 0, 0, 0) ON CONFLICT DO UPDATE
-			SET began = ?2, ended = '', failure = '', versions = 0, files = 0, bytes = 0 WHERE ended <> ''`, place, sorted(at))
+		_, err := tx.ExecContext(ctx, `INSERT INTO checks VALUES (?1, ?2, '', '', 0, 0, 0) ON CONFLICT (place)
+			DO UPDATE SET began = ?2, ended = '', failure = '', versions = 0, files = 0, bytes = 0
+			WHERE checks.ended <> ''`, place, sorted(at))
 		return err
 	})
 }

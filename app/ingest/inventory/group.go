@@ -2,12 +2,10 @@ package inventory
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"slices"
 	"sync/atomic"
 
-	"modernc.org/sqlite"
+	"github.com/stagepost/stagepost/internal/sqldb"
 )
 
 // mostGrouped is how many calls one transaction carries out at most.
@@ -102,39 +100,29 @@ func (i *Inventory) carryOut(calls []*call) {
 }
 
 // together carries out calls in one transaction. Those that refuse by an error of their own are undone. It is not ok,
-// and nothing has happened, if one failed in another way: SQLite may have rolled back all of them. A commit that failed
-// is the error of all.
+// and nothing has happened, if one failed in another way: the database may have rolled back all of them. A commit that
+// failed is the error of all.
 func (i *Inventory) together(calls []*call) (results []error, ok bool) {
 	if i.dead.Load() != nil {
 		return nil, false
 	}
-	ctx := context.Background()
-	if err := i.pace(ctx, slices.ContainsFunc(calls, func(c *call) bool { return !c.volatile })); err != nil {
+	synced := slices.ContainsFunc(calls, func(c *call) bool { return !c.volatile })
+	undone, err := i.transact(context.Background(), synced, func(tx *change) error {
+		results = results[:0]
+		for _, c := range calls {
+			refused, err := apart(tx, c)
+			if err != nil {
+				return err
+			}
+			results = append(results, refused)
+		}
+		return nil
+	})
+	if undone {
 		return nil, false
 	}
-	tx, err := i.begin(ctx)
 	if err != nil {
-		return nil, false
-	}
-	defer func() { _ = tx.Rollback() }() // nothing after a commit
-	for _, c := range calls {
-		if _, err := tx.ExecContext(ctx, "SAVEPOINT one"); err != nil {
-			return nil, false
-		}
-		err := c.do(tx)
-		if failedStatement(err) {
-			return nil, false
-		}
-		end := "RELEASE one"
-		if err != nil {
-			end = "ROLLBACK TO one; RELEASE one"
-		}
-		if _, err := tx.ExecContext(ctx, end); err != nil {
-			return nil, false
-		}
-		results = append(results, err)
-	}
-	if err := i.commit(tx); err != nil {
+		results = make([]error, len(calls))
 		for n := range results {
 			results[n] = err
 		}
@@ -142,9 +130,21 @@ func (i *Inventory) together(calls []*call) (results []error, ok bool) {
 	return results, true
 }
 
-// failedStatement reports whether an error is SQLite's, or ended a statement early.
-func failedStatement(err error) bool {
-	var e *sqlite.Error
-	return errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, sql.ErrTxDone) || errors.Is(err, sql.ErrConnDone)
+// apart carries out a call within a transaction, so that it is undone by itself if it refuses.
+func apart(tx *change, c *call) (refused, failed error) {
+	ctx := context.Background()
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT one"); err != nil {
+		return nil, err
+	}
+	refused = c.do(tx)
+	if sqldb.FailedStatement(refused) {
+		return nil, refused
+	}
+	if refused != nil {
+		if _, err := tx.ExecContext(ctx, "ROLLBACK TO one"); err != nil {
+			return nil, err
+		}
+	}
+	_, failed = tx.ExecContext(ctx, "RELEASE one")
+	return refused, failed
 }

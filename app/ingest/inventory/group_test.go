@@ -17,13 +17,9 @@ import (
 )
 
 // grouped opens an inventory and lets calls wait for one transaction. run starts them and returns their errors.
-func grouped(t *testing.T) (i *Inventory, run func(calls ...func() error) []error) {
+func grouped(t *testing.T, open opener) (i *Inventory, run func(calls ...func() error) []error) {
 	t.Helper()
-	i, err := Open(t.Context(), filepath.Join(t.TempDir(), "inventory.db"), "one")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = i.Close() })
+	i = open.new(t)
 	return i, func(calls ...func() error) []error {
 		t.Helper()
 		i.turn <- struct{}{} // somebody writes
@@ -53,7 +49,7 @@ func grouped(t *testing.T) (i *Inventory, run func(calls ...func() error) []erro
 // changes nothing, and the others are carried out. The control is such calls one after the other.
 func TestCallsShareACommit(t *testing.T) {
 	newLayer(t)
-	i, run := grouped(t)
+	i, run := grouped(t, inFile)
 	take := func(name, job string) func() error {
 		return func() error {
 			_, err := i.Take(t.Context(), Taker{Job: job, Epoch: 1}, Want{Kind: ObjectLock, Name: name})
@@ -100,7 +96,7 @@ func TestCallsShareACommit(t *testing.T) {
 // TestLocksAreNotSynced: a lock costs no sync, alone or with others, and what is entered afterwards is synced.
 func TestLocksAreNotSynced(t *testing.T) {
 	newLayer(t)
-	i, run := grouped(t)
+	i, run := grouped(t, inFile)
 	take := func(n int) func() error {
 		return func() error {
 			_, err := i.Take(t.Context(), Taker{Job: fmt.Sprint(n), Epoch: 1},
@@ -183,8 +179,10 @@ func TestNameIsOneTransaction(t *testing.T) {
 
 // TestNameThatAnotherProcessEntered: a candidate that is in use when it would be entered is not given, and the next one
 // is asked about in storage, too.
-func TestNameThatAnotherProcessEntered(t *testing.T) {
-	i, _ := grouped(t)
+func TestNameThatAnotherProcessEntered(t *testing.T) { inEach(t, testNameThatAnotherProcessEntered) }
+
+func testNameThatAnotherProcessEntered(t *testing.T, open opener) {
+	i, _ := grouped(t, open)
 	template, err := noid.Parse("99999/fk4.reedeedk")
 	if err != nil {
 		t.Fatal(err)
@@ -203,8 +201,10 @@ func TestNameThatAnotherProcessEntered(t *testing.T) {
 }
 
 // TestCallsThatFailInAGroup: a statement that fails, or whose caller leaves, is repeated alone, and so are the others.
-func TestCallsThatFailInAGroup(t *testing.T) {
-	i, run := grouped(t)
+func TestCallsThatFailInAGroup(t *testing.T) { inEach(t, testCallsThatFailInAGroup) }
+
+func testCallsThatFailInAGroup(t *testing.T, open opener) {
+	i, run := grouped(t, open)
 	leaves, leave := context.WithCancel(t.Context())
 	runs := 0
 	errs := run(
@@ -235,8 +235,10 @@ func TestCallsThatFailInAGroup(t *testing.T) {
 
 // TestNamesInAGroup: jobs that get their identifiers in one transaction get different ones, and each is looked up in
 // storage before it is given, also when the transaction had to be repeated.
-func TestNamesInAGroup(t *testing.T) {
-	i, run := grouped(t)
+func TestNamesInAGroup(t *testing.T) { inEach(t, testNamesInAGroup) }
+
+func testNamesInAGroup(t *testing.T, open opener) {
+	i, run := grouped(t, open)
 	template, err := noid.Parse("99999/fk4.reedeedk")
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +287,7 @@ func TestNamesInAGroup(t *testing.T) {
 // TestFailedSyncOfAGroup: no call of a transaction that was not synced is confirmed, and nothing is written afterwards.
 func TestFailedSyncOfAGroup(t *testing.T) {
 	newLayer(t)
-	i, run := grouped(t)
+	i, run := grouped(t, inFile)
 	enter := func(name string) func() error {
 		return func() error { return i.EnterName(t.Context(), name, "ark:/1/"+name, "owner", false, nil) }
 	}
@@ -312,8 +314,10 @@ func TestFailedSyncOfAGroup(t *testing.T) {
 }
 
 // TestCallerLeaves: a caller that waits for its turn can leave, and then its call is not carried out.
-func TestCallerLeaves(t *testing.T) {
-	i, _ := grouped(t)
+func TestCallerLeaves(t *testing.T) { inEach(t, testCallerLeaves) }
+
+func testCallerLeaves(t *testing.T, open opener) {
+	i, _ := grouped(t, open)
 	ctx, leave := context.WithCancel(t.Context())
 	i.turn <- struct{}{}
 	left := make(chan error)

@@ -1,6 +1,6 @@
 // Package inventory is the index of what is stored: objects, their versions, files, digests and storage locations, and
-// which identifier belongs to which local id. It lives in one SQLite file beside the store's. Every method may be
-// called again with the same job: the second call finds what the first did.
+// which identifier belongs to which local id. It lives in one SQLite file beside the store's, or in a schema of a
+// PostgreSQL database, which servers share. Every method may be called again with the same job: the second call finds what the first did.
 //
 //	objects    one row per ARK: who owns it, what it is called, its newest version
 //	versions   one row per version, made by exactly one job
@@ -29,9 +29,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
-
 	"github.com/stagepost/stagepost/internal/headfile"
+	"github.com/stagepost/stagepost/internal/sqldb"
 )
 
 // Errors of this package, for errors.Is.
@@ -46,13 +45,14 @@ var (
 
 // Inventory is an open inventory. It is safe for concurrent use.
 type Inventory struct {
-	write *sql.DB    // one connection: writers queue here rather than in SQLite
-	known statements // of write; used by the caller that has the turn
-	read  *reader
+	shared *sqldb.Shared // nil: it is a SQLite file
+	write  *sql.DB       // of the file; one connection: writers queue here rather than in SQLite
+	known  statements    // of write; used by the caller that has the turn
+	read   *reader
 
 	installation string
 	unsynced     bool
-	head         *headfile.File
+	head         *headfile.File // of the file
 
 	dead   atomic.Pointer[error] // why nothing is written any more
 	deaths chan error
@@ -176,7 +176,7 @@ CREATE INDEX faults_ark ON faults (ark);
 func Open(ctx context.Context, path, installation string) (*Inventory, error) {
 	i := newInventory()
 	if err := i.open(ctx, path, installation); err != nil {
-		if fault(err) == faultCorrupt {
+		if sqldb.FaultOf(err) == sqldb.Corrupt {
 			err = fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		return nil, fmt.Errorf("inventory %s: %w", path, errors.Join(err, i.Close()))
@@ -188,7 +188,7 @@ func (i *Inventory) open(ctx context.Context, path, installation string) (err er
 	if err := headfile.Present(path); err != nil {
 		return err
 	}
-	if err := private(path); err != nil {
+	if err := sqldb.PrivateFile(path); err != nil {
 		return err
 	}
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
@@ -203,7 +203,7 @@ func (i *Inventory) open(ctx context.Context, path, installation string) (err er
 		return err
 	}
 	i.write.SetMaxOpenConns(1)
-	if err := i.migrate(ctx); err != nil {
+	if err := i.upgrade(ctx); err != nil {
 		return err
 	}
 	if err := i.identify(ctx, installation); err != nil {
@@ -220,29 +220,11 @@ func (i *Inventory) open(ctx context.Context, path, installation string) (err er
 	return err
 }
 
-func (i *Inventory) migrate(ctx context.Context) error {
-	return i.tx(ctx, func(tx *change) error {
-		var version int
-		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-			return err
-		}
-		if version > len(schemas) {
-			return fmt.Errorf("it has schema %d, this program has %d", version, len(schemas))
-		}
-		if version == len(schemas) {
-			return nil
-		}
-		for _, next := range schemas[version:] {
-			if _, err := tx.ExecContext(ctx, next); err != nil {
-				return err
-			}
-		}
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(schemas)))
-		return err
-	})
+func (i *Inventory) upgrade(ctx context.Context) error {
+	return i.tx(ctx, func(tx *change) error { return sqldb.UpgradeFile(ctx, tx.Tx, schemas) })
 }
 
-// identify reads the installation that the file belongs to, or enters it.
+// identify reads the installation that the inventory belongs to, or enters it.
 func (i *Inventory) identify(ctx context.Context, want string) error {
 	fresh := want
 	if fresh == "" {
@@ -257,7 +239,11 @@ func (i *Inventory) identify(ctx context.Context, want string) error {
 			return err
 		}
 		if want != "" && want != i.installation {
-			return fmt.Errorf("%w: its id is %s, and that of this one is %s", headfile.ErrForeign, i.installation, want)
+			foreign := headfile.ErrForeign
+			if i.shared != nil {
+				foreign = sqldb.ErrForeign
+			}
+			return fmt.Errorf("%w: its id is %s, and that of this one is %s", foreign, i.installation, want)
 		}
 		return nil
 	})
@@ -266,8 +252,11 @@ func (i *Inventory) identify(ctx context.Context, want string) error {
 // Installation gives the id of the installation that the inventory belongs to.
 func (i *Inventory) Installation() string { return i.installation }
 
-// Close closes the file.
+// Close closes the file, or the connections.
 func (i *Inventory) Close() error {
+	if i.shared != nil {
+		return i.shared.Close()
+	}
 	var mistakes []error
 	if i.read != nil {
 		mistakes = append(mistakes, i.read.Close())

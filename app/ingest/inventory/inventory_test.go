@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,23 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/format/noid"
-	"github.com/stagepost/stagepost/internal/headfile"
 	"github.com/stagepost/stagepost/job"
 )
-
-func open(t *testing.T) *Inventory {
-	t.Helper()
-	i, err := Open(t.Context(), filepath.Join(t.TempDir(), "inventory 100%.db"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := i.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return i
-}
 
 func template(t *testing.T) *noid.Template {
 	t.Helper()
@@ -50,8 +34,10 @@ func name(t *testing.T, i *Inventory, c Claim) Name {
 	return n
 }
 
-func TestNameMintsOncePerJob(t *testing.T) {
-	i, x := open(t), template(t)
+func TestNameMintsOncePerJob(t *testing.T) { inEach(t, testNameMintsOncePerJob) }
+
+func testNameMintsOncePerJob(t *testing.T, open opener) {
+	i, x := open.new(t), template(t)
 	var wg sync.WaitGroup
 	got := make([]Name, 8)
 	for k := range got {
@@ -71,8 +57,10 @@ func TestNameMintsOncePerJob(t *testing.T) {
 	}
 }
 
-func TestNameByLocalID(t *testing.T) {
-	i, x := open(t), template(t)
+func TestNameByLocalID(t *testing.T) { inEach(t, testNameByLocalID) }
+
+func testNameByLocalID(t *testing.T, open opener) {
+	i, x := open.new(t), template(t)
 	first := name(t, i, Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l1", "l2"}, Template: x})
 	if again := name(t, i, Claim{Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l2", "l3"},
 		Template: x}); again.ARK != first.ARK || again.Minted {
@@ -88,8 +76,10 @@ func TestNameByLocalID(t *testing.T) {
 	}
 }
 
-func TestNameConflicts(t *testing.T) {
-	i, x := open(t), template(t)
+func TestNameConflicts(t *testing.T) { inEach(t, testNameConflicts) }
+
+func testNameConflicts(t *testing.T, open opener) {
+	i, x := open.new(t), template(t)
 	a := name(t, i, Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l1"}, Template: x})
 	name(t, i, Claim{Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l2"}, Template: x})
 	for what, c := range map[string]Claim{
@@ -110,8 +100,10 @@ func TestNameConflicts(t *testing.T) {
 	}
 }
 
-func TestMintPassesNamesInUse(t *testing.T) {
-	i, x := open(t), template(t)
+func TestMintPassesNamesInUse(t *testing.T) { inEach(t, testMintPassesNamesInUse) }
+
+func testMintPassesNamesInUse(t *testing.T, open opener) {
+	i, x := open.new(t), template(t)
 	first, err := x.Mint(0)
 	if err != nil {
 		t.Fatal(err)
@@ -122,8 +114,10 @@ func TestMintPassesNamesInUse(t *testing.T) {
 	}
 }
 
-func TestOutsideMinterReservesLocalIDs(t *testing.T) {
-	i := open(t)
+func TestOutsideMinterReservesLocalIDs(t *testing.T) { inEach(t, testOutsideMinterReservesLocalIDs) }
+
+func testOutsideMinterReservesLocalIDs(t *testing.T, open opener) {
+	i := open.new(t)
 	a := Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l1"}}
 	b := Claim{Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l1"}}
 	of := name(t, i, a)
@@ -146,8 +140,10 @@ func TestOutsideMinterReservesLocalIDs(t *testing.T) {
 }
 
 // TestSettleUnderALostLock lets another job take the local id over while the first one's minter thinks.
-func TestSettleUnderALostLock(t *testing.T) {
-	i := open(t)
+func TestSettleUnderALostLock(t *testing.T) { inEach(t, testSettleUnderALostLock) }
+
+func testSettleUnderALostLock(t *testing.T, open opener) {
+	i := open.new(t)
 	a := Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l1"}}
 	late := name(t, i, a)
 	b := a
@@ -195,8 +191,10 @@ func files(n int, fail error) iter.Seq2[File, error] {
 	}
 }
 
-func TestRecordAndQuery(t *testing.T) {
-	i := open(t)
+func TestRecordAndQuery(t *testing.T) { inEach(t, testRecordAndQuery) }
+
+func testRecordAndQuery(t *testing.T, open opener) {
+	i := open.new(t)
 	for _, e := range []Entry{entry("ark:/1/a", "j1", 1), entry("ark:/1/a", "j2", 2), entry("ark:/1/b", "j3", 1),
 		entry("ark:/1/a", "j1", 1)} {
 		if err := i.Record(t.Context(), e, files(3, nil)); err != nil {
@@ -241,8 +239,10 @@ func TestRecordAndQuery(t *testing.T) {
 	}
 }
 
-func TestRecordIsAllOrNothing(t *testing.T) {
-	i := open(t)
+func TestRecordIsAllOrNothing(t *testing.T) { inEach(t, testRecordIsAllOrNothing) }
+
+func testRecordIsAllOrNothing(t *testing.T, open opener) {
+	i := open.new(t)
 	broken := errors.New("the list is damaged")
 	if err := i.Record(t.Context(), entry("ark:/1/a", "j1", 1), files(5, broken)); !errors.Is(err, broken) {
 		t.Fatalf("got %v", err)
@@ -252,10 +252,12 @@ func TestRecordIsAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestReopen(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "i.db")
+func TestReopen(t *testing.T) { inEach(t, testReopen) }
+
+func testReopen(t *testing.T, open opener) {
+	at := open.place(t)
 	for range 2 {
-		i, err := Open(t.Context(), path, "")
+		i, err := at("")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,8 +275,10 @@ func TestReopen(t *testing.T) {
 
 // A name that storage has is passed over for good, also when two jobs ask for names at once; without a template or a
 // new name storage is not asked.
-func TestNamePassesWhatIsStored(t *testing.T) {
-	i, x := open(t), template(t)
+func TestNamePassesWhatIsStored(t *testing.T) { inEach(t, testNamePassesWhatIsStored) }
+
+func testNamePassesWhatIsStored(t *testing.T, open opener) {
+	i, x := open.new(t), template(t)
 	var all []string
 	for n := range uint64(6) {
 		ark, err := x.Mint(n)
@@ -326,13 +330,15 @@ func TestNamePassesWhatIsStored(t *testing.T) {
 }
 
 // The file belongs to one installation, and a file without one gets it.
-func TestInstallation(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "i.db")
+func TestInstallation(t *testing.T) { inEach(t, testInstallation) }
+
+func testInstallation(t *testing.T, open opener) {
+	at, foreign := open.place(t), open.foreign
 	for _, step := range []struct {
 		want, got string
 		err       error
-	}{{"one", "one", nil}, {"", "one", nil}, {"two", "", headfile.ErrForeign}, {"one", "one", nil}} {
-		i, err := Open(t.Context(), path, step.want)
+	}{{"one", "one", nil}, {"", "one", nil}, {"two", "", foreign}, {"one", "one", nil}} {
+		i, err := at(step.want)
 		if !errors.Is(err, step.err) {
 			t.Fatalf("%q: got %v", step.want, err)
 		}
@@ -346,7 +352,7 @@ func TestInstallation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a, b := open(t), open(t)
+	a, b := open.new(t), open.new(t)
 	if a.Installation() == b.Installation() || a.Installation() == "" {
 		t.Errorf("got %q and %q", a.Installation(), b.Installation())
 	}

@@ -24,7 +24,7 @@ func (i *Inventory) Location(ctx context.Context, place string) (id string, err 
 func (i *Inventory) EnterLocation(ctx context.Context, place, id string, at time.Time) error {
 	err := i.tx(ctx, func(tx *change) error {
 		_, err := tx.ExecContext(ctx,
-			"INSERT INTO locations VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET id = ?2, since = ?3",
+			"INSERT INTO locations VALUES (?1, ?2, ?3) ON CONFLICT (place) DO UPDATE SET id = ?2, since = ?3",
 			place, id, at.UTC().Format(time.RFC3339))
 		return err
 	})
@@ -51,9 +51,10 @@ func (i *Inventory) NewestJobs(ctx context.Context, name string) ([]string, erro
 	jobs, err := rows(ctx, i.read, func(r *sql.Rows) (job string, err error) {
 		err = r.Scan(&job)
 		return job, err
-	}, `WITH of (ark) AS (SELECT ?1 UNION SELECT ark FROM local_ids WHERE local_id = ?1),
- by (ark, job) AS (SELECT ark, job FROM named WHERE ark IN of UNION SELECT ark, job FROM versions WHERE ark IN of)
- SELECT max(job) FROM by GROUP BY ark ORDER BY 1 DESC LIMIT 20`, name)
+	}, `WITH these (ark) AS (SELECT ?1 UNION SELECT ark FROM local_ids WHERE local_id = ?1),
+ jobs (ark, job) AS (SELECT ark, job FROM named WHERE ark IN (SELECT ark FROM these)
+ 	UNION SELECT ark, job FROM versions WHERE ark IN (SELECT ark FROM these))
+ SELECT max(job) FROM jobs GROUP BY ark ORDER BY 1 DESC LIMIT 20`, name)
 	if err != nil {
 		return nil, fmt.Errorf("jobs of %s: %w", name, err)
 	}

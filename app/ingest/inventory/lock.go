@@ -118,12 +118,8 @@ func takeOne(ctx context.Context, tx *change, by Taker, w Want) (Lock, error) {
 			return l, err
 		}
 	}
-	r, err := tx.ExecContext(ctx, "INSERT INTO locks (kind, name, job, epoch, since, note) VALUES (?, ?, ?, ?, ?, ?)",
-		l.Kind, l.Name, l.Job, l.Epoch, l.Since.Format(time.RFC3339), l.Note)
-	if err != nil {
-		return l, err
-	}
-	l.Token, err = r.LastInsertId()
+	err = tx.QueryRowContext(ctx, `INSERT INTO locks (kind, name, job, epoch, since, note) VALUES (?, ?, ?, ?, ?, ?)
+		RETURNING token`, l.Kind, l.Name, l.Job, l.Epoch, l.Since.Format(time.RFC3339), l.Note).Scan(&l.Token)
 	return l, err
 }
 

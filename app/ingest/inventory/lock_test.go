@@ -28,8 +28,10 @@ func object(t *testing.T, i *Inventory, by Taker) Lock {
 	return got[0]
 }
 
-func TestTake(t *testing.T) {
-	i := open(t)
+func TestTake(t *testing.T) { inEach(t, testTake) }
+
+func testTake(t *testing.T, open opener) {
+	i := open.new(t)
 	first := object(t, i, taker("a", 3))
 	if diff := cmp.Diff(Lock{ObjectLock, "ark:/99999/x", "a", 3, at, first.Token, "storing"}, first); diff != "" {
 		t.Error(diff)
@@ -63,8 +65,10 @@ func TestTake(t *testing.T) {
 	}
 }
 
-func TestTakeIsAllOrNothing(t *testing.T) {
-	i := open(t)
+func TestTakeIsAllOrNothing(t *testing.T) { inEach(t, testTakeIsAllOrNothing) }
+
+func testTakeIsAllOrNothing(t *testing.T, open opener) {
+	i := open.new(t)
 	object(t, i, taker("a", 1))
 	_, err := i.Take(t.Context(), taker("b", 1), Want{Kind: InventoryLock, Name: "ark:/99999/x"},
 		Want{Kind: ObjectLock, Name: "ark:/99999/x"})
@@ -78,11 +82,13 @@ func TestTakeIsAllOrNothing(t *testing.T) {
 }
 
 // TestTokensNeverGoBack takes and ends a lock in every way, and opens the file again in between.
-func TestTokensNeverGoBack(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "i.db")
+func TestTokensNeverGoBack(t *testing.T) { inEach(t, testTokensNeverGoBack) }
+
+func testTokensNeverGoBack(t *testing.T, open opener) {
+	at := open.place(t)
 	last := int64(0)
 	for range 3 {
-		i, err := Open(t.Context(), path, "")
+		i, err := at("")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +112,11 @@ func TestTokensNeverGoBack(t *testing.T) {
 }
 
 func TestReleaseOfALockThatSomebodyElseHas(t *testing.T) {
-	i := open(t)
+	inEach(t, testReleaseOfALockThatSomebodyElseHas)
+}
+
+func testReleaseOfALockThatSomebodyElseHas(t *testing.T, open opener) {
+	i := open.new(t)
 	mine := object(t, i, taker("a", 1))
 	theirs := object(t, i, taker("b", 1, mine.Token))
 	if gone, err := i.Release(t.Context(), mine); err != nil || len(gone) > 0 {
@@ -125,8 +135,10 @@ func TestReleaseOfALockThatSomebodyElseHas(t *testing.T) {
 }
 
 // TestOneOfManyGetsTheLock lets many ask at once.
-func TestOneOfManyGetsTheLock(t *testing.T) {
-	i := open(t)
+func TestOneOfManyGetsTheLock(t *testing.T) { inEach(t, testOneOfManyGetsTheLock) }
+
+func testOneOfManyGetsTheLock(t *testing.T, open opener) {
+	i := open.new(t)
 	var all sync.WaitGroup
 	got := make([]error, 20)
 	for k := range got {
@@ -146,8 +158,10 @@ func TestOneOfManyGetsTheLock(t *testing.T) {
 	}
 }
 
-func TestRecordUnderALostLock(t *testing.T) {
-	i := open(t)
+func TestRecordUnderALostLock(t *testing.T) { inEach(t, testRecordUnderALostLock) }
+
+func testRecordUnderALostLock(t *testing.T, open opener) {
+	i := open.new(t)
 	e := entry("ark:/99999/x", "a", 1)
 	e.Locks = []Lock{object(t, i, taker("a", 1))}
 	theirs := object(t, i, taker("b", 1, e.Locks[0].Token))

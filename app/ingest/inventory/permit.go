@@ -3,10 +3,10 @@ package inventory
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // ErrUnknown: the object does not exist, or exists and the permit does not cover it. The two are not distinguished.
@@ -86,8 +86,13 @@ func deposited(ctx context.Context, tx *change, ark, depositor, profile string) 
 }
 
 // where gives the condition on objects that the permit stands for.
-func (p *Permit) where() (condition string, args []any, err error) {
-	list, err := json.Marshal(append([]string{}, p.Profiles...))
-	return `(ark IN (SELECT ark FROM depositors WHERE depositor = ?) OR profile IN (SELECT value FROM json_each(?)))`,
-		[]any{p.User, string(list)}, err
+func (p *Permit) where() (condition string, args []any) {
+	condition, args = "ark IN (SELECT ark FROM depositors WHERE depositor = ?)", []any{p.User}
+	if len(p.Profiles) > 0 {
+		condition += " OR profile IN (?" + strings.Repeat(", ?", len(p.Profiles)-1) + ")"
+	}
+	for _, one := range p.Profiles {
+		args = append(args, one)
+	}
+	return "(" + condition + ")", args
 }

@@ -24,8 +24,10 @@ func deposit(t *testing.T, i *Inventory, job, user, profile string, version int,
 
 // TestPermitOfNames asks for names as the depositor, as a stranger, as an updater of the profile and without a user, of
 // objects that are recorded and of ones that only have an identifier.
-func TestPermitOfNames(t *testing.T) {
-	i := open(t)
+func TestPermitOfNames(t *testing.T) { inEach(t, testPermitOfNames) }
+
+func testPermitOfNames(t *testing.T, open opener) {
+	i := open.new(t)
 	stored := deposit(t, i, "a", "ann", "maps", 1, "l1")
 	deposit(t, i, "c", "carol", "maps", 2, "l1") // somebody permitted: the depositor stays
 	underway := name(t, i, Claim{Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l2"}, Template: template(t),
@@ -73,8 +75,10 @@ func TestPermitOfNames(t *testing.T) {
 }
 
 // TestPermitOfQueries lists objects: users have their own and those of the profiles that name them.
-func TestPermitOfQueries(t *testing.T) {
-	i := open(t)
+func TestPermitOfQueries(t *testing.T) { inEach(t, testPermitOfQueries) }
+
+func testPermitOfQueries(t *testing.T, open opener) {
+	i := open.new(t)
 	his, hers, other := deposit(t, i, "a", "bob", "maps", 1), deposit(t, i, "b", "ann", "maps", 1), deposit(t, i, "c",
 		"ann", "charts", 1)
 	for _, c := range []struct {

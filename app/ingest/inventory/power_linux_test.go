@@ -13,7 +13,9 @@ import (
 
 func TestMain(m *testing.M) {
 	power.Main()
-	os.Exit(m.Run())
+	code := m.Run()
+	server.Stop()
+	os.Exit(code)
 }
 
 // TestPowerCutAfterALock cuts the power after a lock was taken and nothing was synced. The entries that were confirmed

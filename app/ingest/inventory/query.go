@@ -56,10 +56,7 @@ func (i *Inventory) Objects(ctx context.Context, q Query) ([]Object, error) {
 		return nil, nil // the inventory keeps no such digests
 	}
 	if q.Permit.User != "" {
-		condition, permitted, err := q.Permit.where()
-		if err != nil {
-			return nil, fmt.Errorf("objects: %w", err)
-		}
+		condition, permitted := q.Permit.where()
 		where, args = append(where, condition), append(args, permitted...)
 	}
 	limit := q.Limit

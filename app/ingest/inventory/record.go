@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 )
 
@@ -59,7 +60,8 @@ func (i *Inventory) Record(ctx context.Context, e Entry, files iter.Seq2[File, e
 func insert(ctx context.Context, tx *change, e *Entry, files iter.Seq2[File, error]) error {
 	at := e.At.UTC().Format(time.RFC3339)
 	_, err := tx.ExecContext(ctx, `INSERT INTO objects VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)
-		ON CONFLICT DO UPDATE SET collection = ?3, profile = ?4, title = ?5, creator = ?6, date = ?7, head = ?8, changed = ?9 WHERE head < ?8`,
+		ON CONFLICT (ark) DO UPDATE SET collection = ?3, profile = ?4, title = ?5, creator = ?6, date = ?7, head = ?8,
+			changed = ?9 WHERE objects.head < ?8`,
 		e.ARK, e.Owner, e.Collection, e.Profile, e.Title, e.Creator, e.Date, e.Version, at)
 	if err != nil {
 		return err
@@ -86,21 +88,37 @@ func insert(ctx context.Context, tx *change, e *Entry, files iter.Seq2[File, err
 	return insertFiles(ctx, tx, e, files)
 }
 
+// insertion inserts rows of files.
+func insertion(rows int) string {
+	const row = "(?, ?, ?, ?, ?, ?, ?)"
+	return "INSERT INTO files VALUES " + row + strings.Repeat(", "+row, rows-1)
+}
+
 func insertFiles(ctx context.Context, tx *change, e *Entry, files iter.Seq2[File, error]) error {
-	add, err := tx.PrepareContext(ctx, "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)")
+	add, err := tx.PrepareContext(ctx, insertion(tx.rows()))
 	if err != nil {
 		return err
 	}
 	defer add.Close()
 	count, bytes := 0, int64(0)
+	var values []any
 	for f, err := range files {
 		if err != nil {
 			return err
 		}
-		if _, err := add.ExecContext(ctx, e.ARK, e.Version, f.Path, f.Size, f.SHA256, f.SHA512, f.MIME); err != nil {
+		values = append(values, e.ARK, e.Version, f.Path, f.Size, f.SHA256, f.SHA512, f.MIME)
+		count, bytes = count+1, bytes+f.Size
+		if count%tx.rows() == 0 {
+			if _, err := add.ExecContext(ctx, values...); err != nil {
+				return err
+			}
+			values = values[:0]
+		}
+	}
+	if rest := count % tx.rows(); rest > 0 {
+		if _, err := tx.ExecContext(ctx, insertion(rest), values...); err != nil {
 			return err
 		}
-		count, bytes = count+1, bytes+f.Size
 	}
 	_, err = tx.ExecContext(ctx, "UPDATE versions SET files = ?, bytes = ? WHERE ark = ? AND version = ?", count, bytes,
 		e.ARK, e.Version)

@@ -20,6 +20,9 @@ type statements struct {
 
 // find gives a prepared statement. nil means that there is none; the text is then noted as missed.
 func (s *statements) find(query string) *sql.Stmt {
+	if s == nil {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stmt := s.all[query]
@@ -74,6 +77,7 @@ func (s *statements) close() error {
 type reader struct {
 	*sql.DB
 	known statements
+	plain bool // statements are run as text: the connections keep them prepared
 }
 
 // openReader opens a database with a number of connections.
@@ -88,6 +92,9 @@ func openReader(dsn string, connections int) (*reader, error) {
 
 // statement gives a prepared statement, or nil if the text is to be run.
 func (r *reader) statement(ctx context.Context, query string) *sql.Stmt {
+	if r.plain {
+		return nil
+	}
 	if stmt := r.known.find(query); stmt != nil {
 		return stmt
 	}
@@ -117,7 +124,15 @@ func (r *reader) Close() error { return errors.Join(r.known.close(), r.DB.Close(
 // change is a transaction that uses the statements that were prepared before it began.
 type change struct {
 	*sql.Tx
-	known *statements
+	known *statements // nil: statements are run as text, which the connection keeps prepared
+}
+
+// rows is how many rows a statement inserts at once: as many as a round trip is worth.
+func (c *change) rows() int {
+	if c.known == nil {
+		return 500
+	}
+	return 1
 }
 
 // ExecContext is that of [sql.Tx].

@@ -2,15 +2,11 @@ package inventory
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
+	"github.com/stagepost/stagepost/internal/sqldb"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -23,20 +19,33 @@ func (i *Inventory) alone(c *call) error {
 		return &job.Error{Op: "inventory", Kind: job.Unavailable,
 			Err: fmt.Errorf("nothing is written after a failure of the disk: %w", *why)}
 	}
-	if err := i.pace(c.ctx, !c.volatile); err != nil {
-		return err
+	undone, err := i.transact(c.ctx, !c.volatile, c.do)
+	if undone && sqldb.FaultOf(err) == sqldb.Corrupt {
+		i.die(err)
 	}
-	tx, err := i.begin(c.ctx)
-	if err != nil {
-		return err
-	}
-	if err := c.do(tx); err != nil {
-		if fault(err) == faultCorrupt {
-			i.die(err)
+	return err
+}
+
+// transact runs do in a transaction. undone: nothing has happened. After another error that is unknown.
+func (i *Inventory) transact(ctx context.Context, synced bool, do func(tx *change) error) (undone bool, err error) {
+	if i.shared != nil {
+		err := i.shared.Write(ctx, func(tx *sql.Tx) error { return do(&change{Tx: tx}) })
+		if errors.As(err, new(*sqldb.Unavailable)) {
+			return false, &job.Error{Op: "inventory", Kind: job.Unavailable, Err: err}
 		}
-		return errors.Join(err, tx.Rollback())
+		return err != nil, err
 	}
-	return i.commit(tx)
+	if err := i.pace(ctx, synced); err != nil {
+		return true, err
+	}
+	tx, err := i.begin(ctx)
+	if err != nil {
+		return true, err
+	}
+	if err := do(tx); err != nil {
+		return true, errors.Join(err, tx.Rollback())
+	}
+	return false, i.commit(tx)
 }
 
 // pace makes the next commit sync the log of the database, or not. Without that SQLite syncs the log before it copies
@@ -60,7 +69,7 @@ func (i *Inventory) pace(ctx context.Context, synced bool) error {
 // commit ends a transaction. A disk that refuses it ends the inventory.
 func (i *Inventory) commit(tx *change) error {
 	err := tx.Commit()
-	if err != nil && fault(err) != faultOther {
+	if err != nil && sqldb.FaultOf(err) != sqldb.Other {
 		i.die(fmt.Errorf("commit: %w", err))
 	}
 	return err
@@ -77,7 +86,7 @@ func (i *Inventory) advanced(ctx context.Context, do func(tx *change) (bool, err
 		}
 		return err
 	})
-	if err == nil && sequence > 0 {
+	if err == nil && sequence > 0 && i.head != nil {
 		i.head.Note(sequence)
 	}
 	return err
@@ -90,56 +99,4 @@ func (i *Inventory) die(err error) {
 	if i.dead.CompareAndSwap(nil, &err) {
 		i.deaths <- err
 	}
-}
-
-// The kinds of fault of a disk that end the inventory.
-const (
-	faultOther   = iota
-	faultIO      // the disk refused
-	faultCorrupt // the file is damaged
-)
-
-func fault(err error) int {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
-		return faultOther
-	}
-	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
-		return faultIO
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return faultCorrupt
-	}
-	return faultOther
-}
-
-// private makes the file when there is none, for this user only, and takes from one that is there, and from its log,
-// the rights that the store beside it does not give.
-func private(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	mode := fs.FileMode(0o600)
-	if info, err := os.Stat(filepath.Join(filepath.Dir(path), "stagepost.db")); err == nil {
-		mode = info.Mode().Perm()
-	}
-	for _, name := range []string{path, path + "-wal", path + "-shm"} {
-		info, err := os.Stat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if had := info.Mode().Perm(); had&^mode != 0 {
-			if err := os.Chmod(name, had&mode); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

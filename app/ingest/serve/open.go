@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/access"
 	"github.com/stagepost/stagepost/app/ingest/fsck"
+	"github.com/stagepost/stagepost/app/ingest/merritt"
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/cli"
 
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/client"
@@ -26,6 +30,9 @@ import (
 type App struct {
 	*ingest.App
 	access *access.App
+	beside *merritt.Follower // nil: no Merritt system shares the queue
+	stop   context.CancelFunc
+	wait   sync.WaitGroup
 	every  time.Duration // fixity.every
 
 	secrets func() []string // the files with secrets
@@ -40,12 +47,15 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	if err := profiles.Set().CheckSecrets(); err != nil {
 		return nil, err
 	}
-	a := &App{every: s.FixityEvery, secrets: func() []string { return profiles.Set().SecretFiles() }}
+	a := &App{stop: func() {}, every: s.FixityEvery, secrets: func() []string { return profiles.Set().SecretFiles() }}
 	for _, warning := range secretfile.Exposed(a.secrets()...) {
 		h.Log.Warn(warning)
 	}
+	if a.beside, err = openMerritt(h, s, profiles); err != nil {
+		return nil, err
+	}
 	a.App, err = ingest.New(ingest.Options{
-		Dir: h.Dir, Installation: h.Installation, Records: h.Store, Profiles: profiles,
+		Dir: h.Dir, Postgres: h.Postgres, Installation: h.Installation, Records: h.Store, Profiles: profiles,
 		Mail: h.Mail.Sender, From: h.Mail.From, Host: h.Mail.Host, Site: h.Mail.Link, Log: h.Log, Logs: h.Logs,
 		Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: cmp.Or(s.Reserve, job.Off), FixityEvery: s.FixityEvery,
 		FixityPace: h.FixityPace, TrashKeep: cmp.Or(s.Trash, job.Off), WorkKeep: cmp.Or(s.Work, job.Unlimited),
@@ -80,10 +90,31 @@ func (a *App) Deliver() map[string]engine.Deliver {
 func (a *App) Bind(e *engine.Engine) {
 	a.App.Bind(e)
 	a.access.Bind(e)
+	if a.beside != nil {
+		ctx, stop := context.WithCancel(context.Background())
+		a.stop = stop
+		a.wait.Go(func() { a.beside.Run(ctx, a.App, e) })
+	}
+}
+
+// openMerritt shares the queue of a Merritt system, if the settings say so.
+func openMerritt(h *module.Host, s *Settings, profiles profile.Source) (*merritt.Follower, error) {
+	switch {
+	case s.Merritt != "on":
+		return nil, nil
+	case h.ZooKeeper == nil:
+		return nil, cli.Usagef("ingest.merritt is on, and the jobs are not in ZooKeeper: --store zookeeper://HOST:2181")
+	}
+	return merritt.New(context.Background(), h.ZooKeeper, merritt.Options{Every: s.MerrittEvery, Queue: s.MerrittQueue,
+		Profiles: profiles, Log: h.Log})
 }
 
 // Close ends both.
-func (a *App) Close() error { return errors.Join(a.access.Close(), a.App.Close()) }
+func (a *App) Close() error {
+	a.stop()
+	a.wait.Wait()
+	return errors.Join(a.access.Close(), a.App.Close())
+}
 
 // Part gives the routes. A nil app refuses every request.
 func Part(s *server.Server, app module.App) server.Part {
@@ -109,6 +140,9 @@ func (a *App) Warn() []string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	all := secretfile.Exposed(a.secrets()...)
+	if a.beside != nil {
+		all = append(all, a.beside.Warnings()...)
+	}
 	s, err := a.FixitySummary(ctx)
 	if err != nil {
 		return append(all, fmt.Sprintf("fixity: %v", err))
@@ -132,7 +166,7 @@ func (s *Settings) CheckDir(ctx context.Context, d module.Directory) (module.Fin
 	if err != nil {
 		return module.Findings{}, err
 	}
-	c, err := fsck.CompareDir(ctx, fsck.Source{Dir: d.Dir, Installation: d.Installation, Records: d.Store,
+	c, err := fsck.CompareDir(ctx, fsck.Source{Dir: d.Dir, Postgres: d.Postgres, Installation: d.Installation, Records: d.Store,
 		Profiles: profiles})
 	return findings(c), err
 }

@@ -15,6 +15,9 @@ type Settings struct {
 	Keep          time.Duration `name:"ingest.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long ended batches and jobs are kept; unlimited: they are never deleted"`
 	Trash         time.Duration `name:"ingest.trash.keep" for:"serve" zero:"off" default:"7d" doc:"how long working files stay in the trash before they are deleted; off: they are removed at once"`
 	Work          time.Duration `name:"ingest.work.keep" for:"serve" zero:"unlimited" default:"30d" doc:"how long the working files of failed jobs stay before they go to the trash; unlimited: they stay"`
+	Merritt       string        `name:"ingest.merritt" for:"serve" choices:"on off" default:"off" doc:"on: share the queue of a Merritt system, whose nodes are in the ZooKeeper of the setting store; off: its nodes are neither read nor written"`
+	MerrittQueue  string        `name:"ingest.merritt.queue" for:"serve" doc:"directory in which the Merritt system keeps payloads; without it, batches that Merritt's programs created are followed and not worked on"`
+	MerrittEvery  time.Duration `name:"ingest.merritt.every" for:"serve" default:"15s" doc:"between readings of Merritt's nodes that no change announced"`
 	Reserve       int64         `name:"ingest.reserve" for:"serve" zero:"off" unit:"bytes" default:"512MiB" doc:"bytes of the disk that uploads and jobs of ingest leave free; off: none"`
 	FixityEvery   time.Duration `name:"fixity.every" for:"serve" zero:"off" default:"90d" doc:"after which a stored file is read again and compared with its digest; off: only by stagepost fixity run"`
 	AccessSmall   int64         `name:"access.small.bytes" for:"serve" unit:"bytes" default:"500MB" doc:"content of a package above which it goes to the queue of large ones"`

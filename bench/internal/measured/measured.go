@@ -64,21 +64,32 @@ func Work(begin func()) engine.Work {
 	return engine.Work{Life: Life, Prefix: "j8", Steps: steps}
 }
 
-// Engine is a running engine over an embedded store of its own. Call Open.
+// Store is what an engine needs, and how it is closed.
+type Store interface {
+	job.Store
+	Close() error
+}
+
+// Engine is a running engine with a store of its own. Call Open or Run.
 type Engine struct {
-	store  *sqlite.Store
+	store  Store
 	engine *engine.Engine
 	cancel context.CancelFunc
 	done   chan error
 }
 
-// Open makes a store in dir, with the default options, and runs an engine with slots for that many callers. The first
-// step of each job calls begin.
+// Open makes an embedded store in dir, with the default options, and runs an engine as Run does.
 func Open(dir string, callers int, begin func()) (*Engine, error) {
 	store, err := sqlite.Open(dir, sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}
+	return Run(store, callers, begin)
+}
+
+// Run runs an engine with slots for that many callers. The first step of each job calls begin. Close closes the store,
+// and so does an error.
+func Run(store Store, callers int, begin func()) (*Engine, error) {
 	e, err := engine.New(store, []engine.Work{Work(begin)}, engine.Options{Slots: 2*callers + 2})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())

@@ -89,6 +89,15 @@ func (b BatchID) HeldMark() string { return b.States() + "/batch-held" }
 // Dir returns the directory of references to the jobs of the batch that are in a group of states.
 func (b BatchID) Dir(d BatchDir) string { return b.States() + "/" + string(d) }
 
+// BatchDirPaths returns the directories of references of a batch.
+func BatchDirPaths(b BatchID) []string {
+	all := make([]string, len(BatchDirs))
+	for i, d := range BatchDirs {
+		all[i] = b.Dir(d)
+	}
+	return all
+}
+
 // Reference returns the reference of the batch to a job.
 func (b BatchID) Reference(d BatchDir, j JobID) string { return b.Dir(d) + "/" + string(j) }
 

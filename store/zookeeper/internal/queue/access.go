@@ -20,6 +20,7 @@ type Request struct {
 	Version int32 // of the status node: the fencing token of the holder of the lock
 	Since   time.Time
 	Locked  bool
+	Holder  int64 // session of the holder of the lock; 0: none
 }
 
 // CreateRequest creates an access request in Pending.
@@ -56,7 +57,8 @@ func (q *Queue) Request(ctx context.Context, in layout.Queue, id layout.AccessID
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{Queue: in, ID: id, Version: all[0].Stat.Version, Since: all[0].Stat.Modified, Locked: all[2].exists}
+	r := &Request{Queue: in, ID: id, Version: all[0].Stat.Version, Since: all[0].Stat.Modified, Locked: all[2].exists,
+		Holder: all[2].Stat.Owner}
 	if !all[0].exists {
 		if _, err := q.s.Stat(ctx, in.Request(id)); isMissing(err) {
 			return nil, fmt.Errorf("access request %s: %w", id, ErrNotFound)

@@ -20,6 +20,7 @@ type Batch struct {
 	Submission layout.Object
 	States     bool // the directory of references exists
 	Locked     bool
+	Holder     int64 // session of the holder of the lock; 0: none
 }
 
 // CreateBatch creates a batch in Pending. The error is ErrExists if the batchID of the submission has a batch.
@@ -109,7 +110,7 @@ func (q *Queue) Batch(ctx context.Context, id layout.BatchID) (*Batch, error) {
 		return nil, err
 	}
 	status, submission := all[0], all[1]
-	b := &Batch{ID: id, States: all[2].exists, Locked: all[3].exists, Version: status.Stat.Version,
+	b := &Batch{ID: id, States: all[2].exists, Locked: all[3].exists, Holder: all[3].Stat.Owner, Version: status.Stat.Version,
 		Since: status.Stat.Modified}
 	if !status.exists {
 		if _, err := q.s.Stat(ctx, id.Path()); isMissing(err) {

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/store/zookeeper/internal/layout"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/queue"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
-	"github.com/stagepost/stagepost/store/zookeeper/internal/zktest"
+	"github.com/stagepost/stagepost/store/zookeeper/zktest"
 )
 
 // TestEnsemble ends the leading server of three while a worker moves jobs, three times. What was acknowledged before is

@@ -42,12 +42,8 @@ func unusable(err error) bool { return errors.Is(err, ErrMalformed) || errors.Is
 // refusedAt returns the path of the operation that was refused, "" if the error is no refusal.
 func refusedAt(err error) string {
 	var e *session.Error
-	if !errors.As(err, &e) {
+	if !errors.As(err, &e) || !e.Refusal() {
 		return ""
 	}
-	switch e.Kind {
-	case session.NoNode, session.NodeExists, session.BadVersion, session.NotEmpty:
-		return e.Path
-	}
-	return ""
+	return e.Path
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stagepost/stagepost/store/zookeeper/internal/layout"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/queue"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
-	"github.com/stagepost/stagepost/store/zookeeper/internal/zktest"
+	"github.com/stagepost/stagepost/store/zookeeper/zktest"
 )
 
 // is checks the error of an operation.

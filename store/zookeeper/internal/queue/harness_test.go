@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/store/zookeeper/internal/layout"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/queue"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
-	"github.com/stagepost/stagepost/store/zookeeper/internal/zktest"
+	"github.com/stagepost/stagepost/store/zookeeper/zktest"
 )
 
 func TestMain(m *testing.M) { zktest.Main(m) }

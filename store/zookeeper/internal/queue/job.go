@@ -22,6 +22,7 @@ type Job struct {
 	Version       int32     // of the status node: the fencing token of the holder of the lock
 	Since         time.Time // when the status node was written, by the clock of the servers
 	Locked        bool
+	Holder        int64 // session of the holder of the lock; 0: none
 
 	entry string // its queue entry as it was found; "": under its status and priority
 	// version of the node of the priority, -1 if there is none
@@ -54,7 +55,7 @@ func (q *Queue) Job(ctx context.Context, id layout.JobID) (*Job, error) {
 		return nil, malformed(id.Path(), errors.New("it has no status"))
 	}
 	j := &Job{ID: id, Version: status.Stat.Version, Since: status.Stat.Modified, Space: layout.Space(all[3].Data),
-		Locked: all[6].exists}
+		Locked: all[6].exists, Holder: all[6].Stat.Owner}
 	if j.Status, err = layout.ParseJobStatus(status.Data); err != nil {
 		return nil, malformed(id.Status(), err)
 	}

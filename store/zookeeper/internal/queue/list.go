@@ -141,14 +141,78 @@ const nearEntries = 40_000
 // Lengths returns the number of entries of each queue of jobs.
 func (q *Queue) Lengths(ctx context.Context) ([]Length, error) {
 	all := make([]Length, len(layout.JobStatuses))
-	err := each(len(all), func(i int) error {
-		s := layout.JobStatuses[i]
-		st, err := q.s.Stat(ctx, s.Queue())
-		if isMissing(err) {
-			err = nil
-		}
-		all[i] = Length{s, st.Children, st.Children >= nearEntries}
+	err := each(len(all), func(i int) (err error) {
+		all[i], err = q.Length(ctx, layout.JobStatuses[i])
 		return err
 	})
 	return all, err
+}
+
+// Length returns the number of entries of the queue of a state.
+func (q *Queue) Length(ctx context.Context, s layout.Status) (Length, error) {
+	st, err := q.s.Stat(ctx, s.Queue())
+	if isMissing(err) {
+		err = nil
+	}
+	return Length{s, st.Children, st.Children >= nearEntries}, err
+}
+
+// Found is a node that was looked for.
+type Found struct {
+	Exists bool
+	Status layout.Status // of a status node that can be read
+}
+
+// Found looks for nodes at once.
+func (q *Queue) Found(ctx context.Context, paths ...string) ([]Found, error) {
+	nodes, err := q.nodes(ctx, paths...)
+	all := make([]Found, len(nodes))
+	for i, n := range nodes {
+		all[i].Exists = n.exists
+		if s, err := layout.ParseBatchStatus(n.Data); err == nil {
+			all[i].Status = s.Status
+		}
+	}
+	return all, err
+}
+
+// Locks returns the paths of the locks of queues and collections that exist.
+func (q *Queue) Locks(ctx context.Context) (all []string, err error) {
+	for _, parent := range []string{layout.QueueLocks, layout.CollectionLocks} {
+		names, _, err := q.children(ctx, parent)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			all = append(all, parent+"/"+name)
+		}
+	}
+	return all, nil
+}
+
+// Entry is a queue entry of a job.
+type Entry struct {
+	Job      layout.JobID
+	State    layout.Status
+	Priority int
+}
+
+// Entries returns the queue entries of all jobs, and the names that are none.
+func (q *Queue) Entries(ctx context.Context) (all []Entry, bad []Bad, err error) {
+	names := make([][]string, len(layout.JobStatuses))
+	err = each(len(names), func(i int) (err error) {
+		names[i], _, err = q.children(ctx, layout.JobStatuses[i].Queue())
+		return err
+	})
+	for i, s := range layout.JobStatuses {
+		for _, name := range names[i] {
+			p, id, ok := layout.ParseEntry(name)
+			if !ok {
+				bad = append(bad, Bad{s.Queue() + "/" + name, ErrMalformed})
+				continue
+			}
+			all = append(all, Entry{id, s, p})
+		}
+	}
+	return all, bad, err
 }

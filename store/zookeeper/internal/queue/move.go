@@ -86,11 +86,27 @@ func (q *Queue) moveJob(ctx context.Context, j *Job, next layout.JobStatus, r Re
 
 func (q *Queue) tryMove(ctx context.Context, j *Job, next layout.JobStatus, r Results, more []session.Op) (*Job,
 	error) {
+	next.Modified = q.now()
+	to, ops, err := q.moved(ctx, j, next, r)
+	if err != nil {
+		return nil, err
+	}
+	after, err := q.setJob(ctx, j, next, append(append([]session.Op{}, more...), ops...))
+	if err != nil {
+		return nil, err
+	}
+	to.Status, to.Version, to.Locked = after.Status, after.Version, false
+	return to, nil
+}
+
+// moved returns a job after a change of its status and the results of its work, and the operations that write all of it
+// but the status: the results, the queue entry and the reference of its batch.
+func (q *Queue) moved(ctx context.Context, j *Job, next layout.JobStatus, r Results) (*Job, []session.Op, error) {
 	to := *j
 	to.Status, to.entry = next, ""
 	ops, err := q.results(ctx, &to, r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if r.Priority == nil && j.priorityVersion >= 0 {
 		ops = append(ops, session.Check(j.ID.Priority(), j.priorityVersion))
@@ -99,16 +115,7 @@ func (q *Queue) tryMove(ctx context.Context, j *Job, next layout.JobStatus, r Re
 		ops = append(ops, session.Delete(old, session.AnyVersion), session.Create(entry, nil))
 	}
 	refs, err := q.rereference(ctx, j, next.Status)
-	if err != nil {
-		return nil, err
-	}
-	next.Modified = q.now()
-	after, err := q.setJob(ctx, j, next, append(append(append([]session.Op{}, more...), ops...), refs...))
-	if err != nil {
-		return nil, err
-	}
-	to.Status, to.Version, to.Locked = after.Status, after.Version, false
-	return &to, nil
+	return &to, append(ops, refs...), err
 }
 
 // rereference returns the operations that move the reference of the batch to a job whose state changes. A batch that

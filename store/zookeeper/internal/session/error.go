@@ -33,6 +33,15 @@ type Error struct {
 // Error returns the text of the error.
 func (e *Error) Error() string { return fmt.Sprintf("zookeeper: %s %s: %v", e.Op, e.Path, e.Err) }
 
+// Refusal reports whether an operation was refused because of the nodes: nothing was written.
+func (e *Error) Refusal() bool {
+	switch e.Kind {
+	case NoNode, NodeExists, BadVersion, NotEmpty:
+		return true
+	}
+	return false
+}
+
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 

@@ -200,3 +200,28 @@ type watched struct {
 	exists bool
 	events <-chan zk.Event
 }
+
+// Changes calls changed after each change of the children of a node, until ctx ends or the session has ended. A node
+// that does not exist has no changes until it is created.
+func (s *Session) Changes(ctx context.Context, path string, changed func()) {
+	for ctx.Err() == nil {
+		w, err := read(ctx, s, "watch", path, func() (watched, error) {
+			_, _, events, err := s.conn.ChildrenW(path)
+			if errors.Is(err, zk.ErrNoNode) {
+				_, _, events, err = s.conn.ExistsW(path)
+			}
+			return watched{true, events}, err
+		})
+		if err != nil {
+			return
+		}
+		select {
+		case <-w.events: // a change, or the end of the connection
+			changed()
+		case <-s.lost:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}

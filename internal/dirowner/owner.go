@@ -1,4 +1,5 @@
-package sqlite
+// Package dirowner locks a data directory for one process.
+package dirowner
 
 import (
 	"errors"
@@ -13,11 +14,11 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// owner is the lock on a data directory. The kernel releases it when the process ends; the text in the file only
+// Owner is the lock on a data directory. The kernel releases it when the process ends; the text in the file only
 // identifies the process.
-type owner struct{ file *os.File }
+type Owner struct{ file *os.File }
 
-// InUse is the error of [Open] for a directory that another process has open. Its kind is Unavailable.
+// InUse is the error of [Take] for a directory that another process has. Its kind is Unavailable.
 type InUse struct {
 	Dir     string
 	Process map[string]string // pid, host, start and address, as far as they are known
@@ -35,9 +36,9 @@ func (e *InUse) Error() string {
 	return e.Dir + " is in use by " + who
 }
 
-// own takes the lock, or returns InUse with the process that has it. With the lock it calls address, whose result
+// Take takes the lock, or returns InUse with the process that has it. With the lock it calls address, whose result
 // it notes in the file. An error of address is returned as it is.
-func own(dir string, address func() (string, error)) (*owner, error) {
+func Take(dir string, address func() (string, error)) (*Owner, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "owner"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
@@ -69,7 +70,7 @@ func own(dir string, address func() (string, error)) (*owner, error) {
 		f.Close()
 		return nil, &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
 	}
-	return &owner{f}, nil
+	return &Owner{f}, nil
 }
 
 func write(f *os.File, text string) error {
@@ -80,8 +81,6 @@ func write(f *os.File, text string) error {
 	return err
 }
 
-// release releases the directory. The file stays: its removal would let two processes lock two files of the same
+// Close releases the directory. The file stays: its removal would let two processes lock two files of the same
 // name.
-func (o *owner) release() error {
-	return errors.Join(write(o.file, ""), o.file.Close())
-}
+func (l *Owner) Close() error { return errors.Join(write(l.file, ""), l.file.Close()) }

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package token
+package sharedfile
 
 import "os"
 

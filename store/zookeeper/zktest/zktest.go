@@ -29,6 +29,7 @@ type Server struct {
 	dir   string
 	more  string // further lines of its configuration
 	ready string // the line of its log after which clients can connect
+	space string // network namespace; "": that of the test
 	cmd   *exec.Cmd
 	done  chan struct{} // closed when the process has ended
 }
@@ -128,10 +129,10 @@ func installed() error {
 
 // run starts the process at the address, with the data of earlier ones.
 func (s *Server) run() error {
-	_, port, _ := net.SplitHostPort(s.Address)
-	config := fmt.Sprintf("tickTime=%d\ndataDir=%s/data\nclientPort=%s\nclientPortAddress=127.0.0.1\n"+
-		"admin.enableServer=false\nmaxClientCnxns=0\nmaxSessionTimeout=60000\n%s", Tick.Milliseconds(), s.dir, port,
-		s.more)
+	host, port, _ := net.SplitHostPort(s.Address)
+	config := fmt.Sprintf("tickTime=%d\ndataDir=%s/data\nclientPort=%s\nclientPortAddress=%s\n"+
+		"admin.enableServer=false\nmaxClientCnxns=0\nmaxSessionTimeout=60000\n%s", Tick.Milliseconds(), s.dir,
+		port, host, s.more)
 	file := filepath.Join(s.dir, "zoo.cfg")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return err
@@ -140,9 +141,14 @@ func (s *Server) run() error {
 	for i, jar := range jars {
 		path[i] = jarDir + jar + ".jar"
 	}
-	s.cmd = exec.Command("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
-		strings.Join(path, ":"),
-		"org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
+	// The tests end processes, not machines, so that writes need not be synced.
+	// The tests end processes, not machines, so that writes need not be synced.
+	args := []string{"java", "-Dzookeeper.forceSync=no", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-cp", strings.Join(path, ":"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file}
+	if s.space != "" {
+		args = append([]string{"ip", "netns", "exec", s.space}, args...)
+	}
+	s.cmd = exec.Command(args[0], args[1:]...)
 	out, err := s.cmd.StderrPipe()
 	if err != nil {
 		return err

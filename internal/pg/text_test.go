@@ -1,4 +1,4 @@
-package postgres
+package pg
 
 import (
 	"strings"
@@ -13,14 +13,14 @@ func FuzzText(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		in := stored(text)
+		in := Stored(text)
 		if !utf8.ValidString(in) || strings.Contains(in, "\x00") {
 			t.Errorf("%q is stored as %q, which PostgreSQL refuses", text, in)
 		}
-		if got := original(in); got != text {
+		if got := Original(in); got != text {
 			t.Errorf("%q is stored as %q and read as %q", text, in, got)
 		}
-		if other := text + "x"; stored(other) == in {
+		if other := text + "x"; Stored(other) == in {
 			t.Errorf("%q and %q are stored alike", text, other)
 		}
 	})

@@ -1,0 +1,63 @@
+package catalog
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/stagepost/stagepost/internal/sqldb"
+)
+
+//go:embed schema/postgres4.sql
+var postgres4 string
+
+// shared is the catalog in PostgreSQL. Its steps bring it to the same schemas as those of the file.
+var shared = sqldb.Schema{Name: "stagepost_archive", First: 4, Steps: []string{postgres4}}
+
+// OpenPostgres opens the catalog in a PostgreSQL database that servers share, given by a connection string or URL as
+// libpq defines them, and creates it if there is none. [sqldb.ErrForeign]: it belongs to another installation.
+// [Catalog.Dead] gives no error then: a database server that cannot be reached is waited for.
+func OpenPostgres(ctx context.Context, database string, o Options) (*Catalog, error) {
+	c := &Catalog{o: o, deaths: make(chan error, 1)}
+	var err error
+	if c.shared, err = sqldb.Open(ctx, database, shared, sqldb.Options{}); err == nil {
+		c.read = c.shared.Read
+		_, err = c.identify(ctx)
+	}
+	if err != nil {
+		if c.shared != nil {
+			err = errors.Join(err, c.Close())
+		}
+		return nil, fmt.Errorf("catalog in PostgreSQL: %w", err)
+	}
+	return c, nil
+}
+
+// tables are all tables of the catalog.
+var tables = sqldb.Tables{
+	Names: []string{"meta", "archives", "activities", "failures", "artifacts", "copies", "checks", "locations", "tokens",
+		"current_tokens", "people", "contents", "holds", "deletions", "tombstones", "erasures", "events", "held", "versions",
+		"version_faults", "version_jobs"},
+	Counter: map[string]string{"artifacts": "id", "events": "id"},
+	Made:    []string{"meta"},
+}
+
+// Migrate copies all of a catalog into an empty one, in a file or in PostgreSQL, and compares them. No server may work
+// on either of them. A copy that was interrupted may be repeated.
+func Migrate(ctx context.Context, from, to *Catalog) (sqldb.Copied, error) {
+	c, err := sqldb.Copy(ctx, from.side(), to.side(), tables)
+	if err != nil {
+		return c, fmt.Errorf("catalog: %w", err)
+	}
+	var sequence int64
+	err = to.read.QueryRowContext(ctx, "SELECT installation, sequence FROM meta").Scan(&to.installation, &sequence)
+	if err == nil && to.head != nil {
+		to.head.Note(sequence)
+	}
+	return c, err
+}
+
+func (c *Catalog) side() sqldb.Side {
+	return sqldb.Side{Read: c.read, Write: c.tx, Postgres: c.shared != nil}
+}

@@ -1,0 +1,83 @@
+package compute_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// several is a store that several servers may use.
+type several struct{ job.Store }
+
+func (s several) Properties() job.Properties {
+	p := s.Store.Properties()
+	p.Exclusive = false
+	return p
+}
+
+// drained reports whether a server lists an agent as drained.
+func drained(a *compute.App, name string) bool {
+	for _, one := range a.Agents() {
+		if one.Name == name {
+			return one.Draining
+		}
+	}
+	return false
+}
+
+// TestDrainedByAnotherServer: what one server drains, the other servers of the store drain too, and no server undoes what
+// another one has drained.
+func TestDrainedByAnotherServer(t *testing.T) {
+	runInBubble(t, "two servers", func(t *testing.T) {
+		o, store, f := quick(t), several{mem.New()}, newFake()
+		agents := map[string]compute.Executor{"a1": notifier{f}, "a2": notifier{newFake()}}
+		first, second := newHarnessOn(t, store, o, agents), newHarnessOn(t, store, o, agents)
+		if _, err := first.app.Drain(t.Context(), "a1", true, "op", ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := second.app.Drain(t.Context(), "a2", true, "op", ""); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "both servers drain both agents", func() bool {
+			return drained(first.app, "a1") && drained(first.app, "a2") && drained(second.app, "a1") &&
+				drained(second.app, "a2")
+		})
+		if _, err := second.app.Drain(t.Context(), "a1", false, "op", ""); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the first server resumes", func() bool { return !drained(first.app, "a1") })
+	})
+}
+
+// TestStageOfAnotherServer: a server that starts keeps what another server of the store has begun to receive, although no
+// process has the lock any more. Control: on a store that one process owns, it belongs to an earlier process.
+func TestStageOfAnotherServer(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		runInBubble(t, fmt.Sprint("shared ", shared), func(t *testing.T) {
+			var store job.Store = mem.New()
+			if shared {
+				store = several{store}
+			}
+			o := quick(t)
+			begun := filepath.Join(o.Dir, "compute", "stage", "upload-of-another")
+			if err := os.MkdirAll(begun, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			minute := time.Now().Add(-time.Minute)
+			if err := os.Chtimes(begun, minute, minute); err != nil {
+				t.Fatal(err)
+			}
+			newHarnessOn(t, store, o, nil)
+			time.Sleep(time.Second)
+			if _, err := os.Stat(begun); (err == nil) != shared {
+				t.Errorf("it is there: %v", err)
+			}
+		})
+	}
+}

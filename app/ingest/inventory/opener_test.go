@@ -1,0 +1,82 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/internal/headfile"
+	"github.com/stagepost/stagepost/internal/pgtest"
+	"github.com/stagepost/stagepost/internal/sqldb"
+)
+
+// server is the PostgreSQL server of all tests of the package.
+var server = pgtest.Lazy{Prepare: func(s *pgtest.Server) error {
+	i, err := sqldb.Open(context.Background(), s.URL(pgtest.Template), shared, sqldb.Options{})
+	if err != nil {
+		return err
+	}
+	return i.Close()
+}, Reset: emptied()}
+
+// emptied removes all rows, and lets the numbers that the database gives begin anew.
+func emptied() string {
+	var b strings.Builder
+	for _, table := range slices.Backward(tables.Names) {
+		fmt.Fprintf(&b, "DELETE FROM %s.%s;", shared.Name, table)
+		if column := tables.Counter[table]; column != "" {
+			fmt.Fprintf(&b, "SELECT setval(pg_get_serial_sequence('%[1]s.%[2]s', '%[3]s'), 1, false);", shared.Name, table,
+				column)
+		}
+	}
+	return b.String()
+}
+
+// place opens one inventory, each time that it is called.
+type place func(installation string) (*Inventory, error)
+
+// opener makes inventories in one kind of database.
+type opener struct {
+	name    string
+	place   func(t *testing.T) place
+	foreign error // of an inventory that belongs to another installation
+}
+
+var (
+	inFile = opener{"SQLite", func(t *testing.T) place {
+		path := filepath.Join(t.TempDir(), "inventory 100%.db")
+		return func(installation string) (*Inventory, error) { return Open(t.Context(), path, installation) }
+	}, headfile.ErrForeign}
+
+	inPostgres = opener{"PostgreSQL", func(t *testing.T) place {
+		database := server.Database(t)
+		return func(installation string) (*Inventory, error) {
+			return OpenPostgres(t.Context(), database, installation)
+		}
+	}, sqldb.ErrForeign}
+)
+
+// inEach runs a test in each kind of database.
+func inEach(t *testing.T, run func(t *testing.T, open opener)) {
+	for _, open := range []opener{inFile, inPostgres} {
+		t.Run(open.name, func(t *testing.T) { run(t, open) })
+	}
+}
+
+// new makes an inventory, which is closed at the end of the test.
+func (o opener) new(t *testing.T) *Inventory {
+	t.Helper()
+	i, err := o.place(t)("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := i.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return i
+}

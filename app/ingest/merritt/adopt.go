@@ -1,0 +1,193 @@
+package merritt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/access"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/zookeeper/merritt"
+)
+
+// adopt makes a record of nodes that others created. Those of records that have ended are left alone.
+func (p *pass) adopt(ctx context.Context, s *merritt.Seen) error {
+	switch s.Kind {
+	case record.BatchKind:
+		if s.State == record.Completed || s.State == record.Deleted || s.Locked {
+			return nil // a batch that is being created is read when that has ended
+		}
+		return p.adoptBatch(ctx, s)
+	case record.JobKind:
+		return p.adoptJob(ctx, s)
+	}
+	if s.State == record.Completed || s.State == record.Deleted {
+		return nil
+	}
+	tag := access.SmallTag
+	if s.Large() {
+		tag = access.LargeTag
+	}
+	return p.create(ctx, s, engine.Order{Kind: access.Kind, Tags: []string{tag}, Spec: map[string]string{
+		"ark": s.Value("ark"), "name": s.Value("token")}})
+}
+
+// create makes the record of nodes. What happened before is not in its history.
+func (p *pass) create(ctx context.Context, s *merritt.Seen, o engine.Order) error {
+	o.Key, o.Actor, o.Note = merritt.KeyOf(s.Node), merritt.Actor, "created in Merritt as "+s.Node
+	o.Created = p.engine.Clock().Now().Add(-time.Millisecond)
+	if s.Since.Before(o.Created) {
+		o.Created = s.Since
+	}
+	_, err := p.engine.Submit(ctx, o)
+	p.again = p.again || err == nil
+	return err
+}
+
+// adoptBatch makes the record of a batch. If its payload is at hand, Stagepost may work on it.
+func (p *pass) adoptBatch(ctx context.Context, s *merritt.Seen) error {
+	spec := record.BatchSpec{Submission: api.Submission{
+		Type: typeOf(s.Value("type")), Profile: s.Value("profile"), Submitter: submitter(s.Value("submitter")),
+		Title: s.Value("title"), Creator: s.Value("creator"), Date: s.Value("date"), Filename: s.Value("filename"),
+		PrimaryID: s.Value("objectID"), LocalIDs: localIDs(s.Value("localID")), Note: s.Value("note"),
+		DigestType: s.Value("digestType"), DigestValue: s.Value("digestValue"), Update: s.Bool("update"),
+		Notification: s.Value("notification"),
+	}}
+	group := p.group(spec.Profile)
+	if s.State == record.Pending && s.Jobs == 0 {
+		f, err := p.payload(s.Value("batchID"), "", spec.Filename)
+		if err != nil {
+			return err
+		}
+		if f != nil {
+			defer f.Close()
+			spec.Key = merritt.KeyOf(s.Node)
+			_, err := p.app.Submit(ctx, spec.Submission, f)
+			p.again = p.again || err == nil
+			return err
+		}
+	}
+	return p.create(ctx, s, engine.Order{Kind: record.BatchKind, Group: group, Owner: spec.Submitter,
+		Tags: []string{ingest.QueueTag}, Spec: spec})
+}
+
+// adoptJob makes the record of a job, if that of its batch takes jobs.
+func (p *pass) adoptJob(ctx context.Context, s *merritt.Seen) error {
+	batch, known, err := p.store.Node(ctx, s.Batch)
+	if err != nil || !known {
+		return err // a batch that has ended, or whose record is made by the next reading
+	}
+	b, err := p.store.Get(ctx, batch)
+	if err != nil || b.State != record.Processing || b.Children.Created() >= b.Children.Expected {
+		return err
+	}
+	ids := s.Identifiers()
+	spec := record.JobSpec{
+		Type: typeOf(s.Value("type")), Profile: s.Value("profile"), Submitter: submitter(s.Value("submitter")),
+		Filename: s.Value("filename"), Size: -1, Title: s.Value("title"), Creator: s.Value("creator"),
+		Date: s.Value("date"), PrimaryID: ids.Primary, LocalIDs: ids.Local, Note: s.Value("note"),
+		Digest: record.Digest{Type: s.Value("digestType"), Value: s.Value("digestValue")}, Update: s.Bool("update"),
+	}
+	if s.State == record.Pending || s.State == record.Held {
+		f, err := p.payload(s.Value("batchID"), s.Value("jobID"), spec.Filename)
+		if err != nil {
+			return err
+		}
+		if f != nil {
+			defer f.Close()
+			spec.Part = b.Children.Created() + 1
+			if spec.Size, err = p.app.StagePart(ctx, batch, spec.Part, f); err != nil {
+				return err
+			}
+		}
+	}
+	return p.create(ctx, s, engine.Order{Kind: record.JobKind, Parent: batch, Priority: &s.Priority,
+		Group: p.group(spec.Profile), Owner: b.Owner, Tags: []string{ingest.QueueTag}, Spec: spec})
+}
+
+// ready reports whether a record can be moved to the state of its nodes now. A batch that others created takes its jobs
+// first.
+func (p *pass) ready(ctx context.Context, s *merritt.Seen, j *job.Job) (bool, error) {
+	if s.Kind != record.BatchKind {
+		return true, nil
+	}
+	switch {
+	case j.State == record.Pending && s.State == record.Processing && (s.Locked || s.Jobs == 0):
+		return false, nil // its jobs are being created
+	case j.State == record.Pending && s.Jobs > 0:
+		return false, p.begin(ctx, s, j)
+	case j.State == record.Processing && s.State != record.Failed && !j.Children.Settled(),
+		j.State == record.Processing && j.Children.Created() < j.Children.Expected:
+		return false, nil // its jobs follow first
+	}
+	return true, nil
+}
+
+// begin moves a batch to Processing, which expects the jobs that it has.
+func (p *pass) begin(ctx context.Context, s *merritt.Seen, j *job.Job) error {
+	data, err := json.Marshal(record.BatchData{Type: ingest.TypeFile, Jobs: s.Jobs, Priority: j.Priority})
+	if err != nil {
+		return err
+	}
+	results, err := p.store.Commit(ctx, job.Change{Job: j.ID, Version: j.Version, From: record.Pending,
+		At: p.engine.Clock().Now(), Actor: merritt.Actor, Set: job.Fields{Data: data, Expected: &s.Jobs}})
+	if err == nil {
+		err = results[0].Err
+	}
+	if err != nil {
+		return err
+	}
+	p.again = true
+	return p.walk(ctx, s, j, []step{{record.Begin, lifecycle.Worker}})
+}
+
+// group returns the group of the jobs of a profile, "" of one that is unknown.
+func (p *pass) group(id string) string {
+	if one, ok := p.o.Profiles.Get(id); ok {
+		return one.Group()
+	}
+	return ""
+}
+
+// payload opens the payload of a batch, or of a job of it, in Merritt's directory; nil if it is not there.
+func (p *pass) payload(batch, name, file string) (*os.File, error) {
+	if p.o.Queue == "" || batch == "" || file == "" {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(p.o.Queue)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(filepath.Join(batch, name, file))
+	if errors.Is(err, fs.ErrNotExist) && name != "" {
+		f, err = root.Open(filepath.Join(batch, name, "producer", file))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return f, err
+}
+
+// submitter returns the user of "user/Display Name".
+func submitter(text string) string {
+	user, _, _ := strings.Cut(text, "/")
+	return user
+}
+
+func localIDs(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ";")
+}

@@ -1,0 +1,390 @@
+package merritt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/zookeeper"
+	"github.com/stagepost/stagepost/store/zookeeper/merritt"
+)
+
+// Options are the settings of a Follower.
+type Options struct {
+	// Every is the time between readings of the nodes, besides those after changes that are notified: 15 s by default,
+	// the interval of Merritt's own programs.
+	Every time.Duration
+	// Queue is the directory in which Merritt keeps the payloads of batches and jobs, "<home>/queue". Without it,
+	// Stagepost follows what Merritt's programs do with the batches that they created, and works on none of them.
+	Queue    string
+	Profiles profile.Source
+	Log      *slog.Logger
+}
+
+// Follower makes the records of ingest follow the nodes of Merritt. Call Run.
+type Follower struct {
+	o      Options
+	store  *zookeeper.Store
+	link   *merritt.Link
+	app    *ingest.App
+	engine *engine.Engine
+
+	mu       sync.Mutex // guards what follows
+	findings []Finding
+	passes   chan struct{} // closed when a reading has ended
+	failed   error         // of the last reading
+}
+
+// Finding is a difference between nodes and record that no event explains, or a node that cannot be used.
+type Finding struct {
+	Node  string
+	Text  string
+	Since time.Time
+}
+
+// New shows the records of a store in Merritt's nodes from now on. The follower follows when it is run.
+func New(ctx context.Context, store *zookeeper.Store, o Options) (*Follower, error) {
+	if o.Every <= 0 {
+		o.Every = 15 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	link := merritt.New(Mapping(o.Profiles), merritt.Options{})
+	if err := store.Attach(ctx, link); err != nil {
+		return nil, err
+	}
+	f := &Follower{o: o, store: store, link: link, passes: make(chan struct{})}
+	return f, link.Init(ctx)
+}
+
+// Run follows until ctx ends. app and e are those that work on the records.
+func (f *Follower) Run(ctx context.Context, app *ingest.App, e *engine.Engine) {
+	f.app, f.engine = app, e
+	wake := make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+	go f.link.Watch(ctx, signal)
+	tick := time.NewTicker(f.o.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		case <-tick.C:
+		}
+		again, err := f.pass(ctx)
+		if err != nil && ctx.Err() == nil {
+			f.o.Log.Warn("nodes of Merritt", "error", err)
+		}
+		if again {
+			signal()
+		}
+	}
+}
+
+// pass reads the nodes once, and moves the records that differ. It reports whether another pass has something to do.
+func (f *Follower) pass(ctx context.Context) (again bool, err error) {
+	p := &pass{Follower: f}
+	err = errors.Join(p.locks(ctx), p.records(ctx))
+	p.end(err)
+	return p.again, err
+}
+
+// Passed returns a channel that is closed at the end of a reading, which may have begun before the call.
+func (f *Follower) Passed() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.passes
+}
+
+// Findings returns what the last reading found and could not follow.
+func (f *Follower) Findings() []Finding {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.findings)
+}
+
+// Warnings are the findings as sentences, and why the nodes cannot be read.
+func (f *Follower) Warnings() (all []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed != nil {
+		all = append(all, "the nodes of Merritt cannot be read: "+f.failed.Error())
+	}
+	for i, one := range f.findings {
+		if i == mostWarnings {
+			more := len(f.findings) - i
+			all = append(all, fmt.Sprintf("and %d more findings in Merritt's nodes: stagepost zk check", more))
+			break
+		}
+		all = append(all, fmt.Sprintf("%s: %s (stagepost zk check)", one.Node, one.Text))
+	}
+	return all
+}
+
+// mostWarnings bounds the findings that are listed by Warnings.
+const mostWarnings = 10
+
+// pass is one reading.
+type pass struct {
+	*Follower
+	found []Finding
+	again bool
+}
+
+// find notes a finding. One that was there before keeps its time.
+func (p *pass) find(node, format string, args ...any) {
+	one := Finding{Node: node, Text: fmt.Sprintf(format, args...), Since: p.engine.Clock().Now()}
+	if was, ok := p.before(node, one.Text); ok {
+		one.Since = was.Since
+	} else {
+		p.o.Log.Warn("nodes of Merritt", "node", node, "finding", one.Text)
+	}
+	p.found = append(p.found, one)
+}
+
+// before returns the same finding of the reading before.
+func (p *pass) before(node, text string) (Finding, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.findings {
+		if one.Node == node && one.Text == text {
+			return one, true
+		}
+	}
+	return Finding{}, false
+}
+
+func (p *pass) end(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed = err; err == nil {
+		p.findings = p.found
+	}
+	close(p.passes)
+	p.passes = make(chan struct{})
+}
+
+// locks makes the holds those of the locks of queues and collections.
+func (p *pass) locks(ctx context.Context) error {
+	holds, err := p.store.Holds(ctx)
+	if err != nil {
+		return err
+	}
+	locks, err := p.link.Locks(ctx) // after the holds, whose commits create them
+	if err != nil {
+		return err
+	}
+	want := scopes(p.o.Profiles, locks)
+	for i := range holds {
+		h := &holds[i]
+		if _, locked := want[h.Scope]; locked || !h.Until.IsZero() || len(locksOf(p.o.Profiles, h.Scope)) == 0 {
+			delete(want, h.Scope)
+			continue
+		}
+		_, err := p.engine.Operator().Release(ctx, h.Scope, merritt.Actor, "unlocked in Merritt")
+		if err != nil && job.KindOf(err) != job.NotFound {
+			return err
+		}
+	}
+	for scope, lock := range want {
+		if err := p.holdFor(ctx, scope, lock); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holdFor puts a hold for a lock, unless it has one by now or the lock is gone.
+func (p *pass) holdFor(ctx context.Context, s job.Scope, lock merritt.Lock) error {
+	locks, err := p.link.Locks(ctx)
+	if err != nil || !slices.Contains(locks, lock) {
+		return err
+	}
+	holds, err := p.store.Holds(ctx)
+	if err != nil || slices.ContainsFunc(holds, func(h job.Hold) bool { return h.Scope == s }) {
+		return err
+	}
+	_, err = p.engine.Operator().Hold(ctx, s, merritt.Actor, fmt.Sprintf("locked in Merritt: %s", lock), time.Time{})
+	return err
+}
+
+// records moves the records whose nodes differ. An error of one does not stop the others.
+func (p *pass) records(ctx context.Context) error {
+	known, err := p.store.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	seen, bad, err := p.link.Read(ctx, known)
+	if err != nil {
+		return err
+	}
+	for _, b := range bad {
+		p.find(b.Node, "%s", b.Text)
+	}
+	full, err := p.link.Full(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range full {
+		p.find(b.Node, "%s", b.Text)
+	}
+	for i := range seen {
+		s := &seen[i]
+		var err error
+		if s.Record == "" {
+			err = p.adopt(ctx, s)
+		} else {
+			err = p.follow(ctx, s)
+		}
+		switch kind := job.KindOf(err); {
+		case err == nil:
+		case ctx.Err() != nil || kind == job.Unavailable:
+			return err
+		case kind == job.Conflict || kind == job.Stale: // it changed meanwhile
+			p.again = true
+		default:
+			p.find(s.Node, "it is %s in Merritt, and the record does not follow: %s", s.State, job.Reason(err))
+		}
+	}
+	return nil
+}
+
+// follow moves a record to the state of its nodes.
+func (p *pass) follow(ctx context.Context, s *merritt.Seen) error {
+	j, err := p.store.Get(ctx, s.Record)
+	if err != nil {
+		return err
+	}
+	if s.Gone {
+		p.find(s.Node, "the nodes are gone and the record %s is %s: cancel or delete it", j.ID, j.State)
+		return nil
+	}
+	if ready, err := p.ready(ctx, s, &j); !ready || err != nil {
+		return err
+	}
+	if s.Priority != j.Priority && s.Kind == record.JobKind && !j.Ended {
+		j, err = p.engine.Operator().SetPriority(ctx, j.ID, 0, s.Priority, merritt.Actor, "changed in Merritt")
+		if err != nil {
+			return err
+		}
+	}
+	if j.State == s.State {
+		return nil
+	}
+	route := path(p.engine.Life(j.Kind), j.Position, s.State)
+	if route == nil {
+		return p.restore(ctx, s, &j)
+	}
+	return p.walk(ctx, s, &j, route)
+}
+
+// walk commits the events of a route.
+func (p *pass) walk(ctx context.Context, s *merritt.Seen, j *job.Job, route []step) error {
+	note := strings.TrimSpace("in Merritt: " + s.Message)
+	for _, one := range route {
+		_, err := p.engine.Do(ctx, operator.Act{Job: j.ID, Event: one.event, By: one.by, Actor: merritt.Actor,
+			Note: note, Confirm: true})
+		if job.KindOf(err) == job.Refused {
+			if _, was := p.before(s.Node, refusedText(s, err)); !was { // it may be a matter of time
+				p.find(s.Node, "%s", refusedText(s, err))
+				return nil
+			}
+			return p.restore(ctx, s, j)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func refusedText(s *merritt.Seen, err error) string {
+	return fmt.Sprintf("it became %s in Merritt, which is refused: %s", s.State, job.Reason(err))
+}
+
+// restore gives the nodes the state of the record: a program of Merritt made a change that the lifecycle does not have.
+func (p *pass) restore(ctx context.Context, s *merritt.Seen, j *job.Job) error {
+	if s.Locked {
+		p.find(s.Node, "it became %s in Merritt, which no event of %s leads to; a worker has it", s.State, j.State)
+		return nil
+	}
+	done, err := p.link.Restore(ctx, j, s.Node)
+	if err != nil || !done {
+		return err
+	}
+	p.o.Log.Warn("a change in Merritt that the lifecycle does not have was undone", "node", s.Node, "job", j.ID,
+		"from", j.State, "to", s.State)
+	return p.engine.Operator().Audit(ctx, operator.Entry{Actor: merritt.Actor, Event: "restore", Object: string(j.ID),
+		Note: fmt.Sprintf("%s became %s in Merritt, which no event of %s leads to: it is %s again", s.Node, s.State,
+			j.State, j.State)})
+}
+
+// step is one event of a route.
+type step struct {
+	event lifecycle.Event
+	by    lifecycle.Actor
+}
+
+// actors are those whose events programs of Merritt cause: workers are tried first.
+var actors = []lifecycle.Actor{lifecycle.Worker, lifecycle.Operator, lifecycle.Engine}
+
+// path returns the shortest route of events from a position to a state, nil if there is none.
+func path(life *lifecycle.Table, from lifecycle.Position, to lifecycle.State) []step {
+	type place struct {
+		at    lifecycle.Position
+		route []step
+	}
+	seen := map[lifecycle.State]bool{from.State: true}
+	for queue := []place{{at: from}}; len(queue) > 0; queue = queue[1:] {
+		here := queue[0]
+		for _, by := range actors {
+			for _, e := range life.Can(here.at, by) {
+				next, err := life.Next(here.at, e, by)
+				if err != nil || seen[next.State] {
+					continue
+				}
+				route := append(slices.Clip(here.route), step{e, by})
+				if next.State == to {
+					return route
+				}
+				seen[next.State] = true
+				queue = append(queue, place{next, route})
+			}
+		}
+	}
+	return nil
+}
+
+// Differences returns the nodes of Merritt that no record of the store shows, or whose record has another state. It
+// changes nothing.
+func Differences(ctx context.Context, store *zookeeper.Store, profiles profile.Source) ([]merritt.Seen, error) {
+	link := merritt.New(Mapping(profiles), merritt.Options{})
+	if err := store.Attach(ctx, link); err != nil {
+		return nil, err
+	}
+	known, err := store.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen, _, err := link.Read(ctx, known)
+	return seen, err
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/internal/pgtest"
+	"github.com/stagepost/stagepost/job"
+)
+
+var (
+	clusterJobs  = flag.Int("cluster.jobs", 12, "jobs of each kind in TestCluster")
+	clusterTurns = flag.Int("cluster.disturbances", 8, "how often TestCluster disturbs a server or a worker")
+	clusterSeed  = flag.Uint64("cluster.seed", 1, "of the disturbances of TestCluster")
+)
+
+// clusterLease is the lease of the servers: short, so that claims of a stopped one expire.
+const clusterLease = 2 * time.Second
+
+// member is one of the servers of a store, which reaches the database through a proxy of its own.
+type member struct {
+	*victim
+	proxy *pgtest.Proxy
+	front *relay // its present address, for workers
+	data  string
+}
+
+// cluster is several servers on one database, and workers.
+type cluster struct {
+	t        *testing.T
+	of       *pgtest.Server
+	database string
+	shared   string
+	servers  []*member
+	workers  []*exec.Cmd
+	chance   *rand.Rand
+}
+
+// clusterRole is the user of the database that the servers have. It is no superuser.
+const clusterRole = "jobs"
+
+// databaseURL is the URL of a database that a connection string names.
+func databaseURL(connection string) string {
+	u, q := url.URL{Scheme: "postgres", User: url.User(clusterRole)}, url.Values{}
+	for _, field := range strings.Fields(connection) {
+		switch key, value, _ := strings.Cut(field, "="); key {
+		case "host":
+			q.Set("host", value)
+		case "dbname":
+			u.Path = "/" + value
+		}
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+func newCluster(t *testing.T, servers, workers int) *cluster {
+	t.Helper()
+	of, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := of.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, statement := range []string{"CREATE ROLE " + clusterRole + " LOGIN",
+		"CREATE DATABASE cluster OWNER " + clusterRole} {
+		if err := of.Exec("postgres", statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &cluster{t: t, of: of, database: of.URL("cluster"), shared: t.TempDir(),
+		chance: rand.New(rand.NewPCG(*clusterSeed, 0))}
+	for range servers {
+		c.servers = append(c.servers, &member{proxy: of.Proxy(t), front: newRelay(t), data: t.TempDir()})
+	}
+	for _, m := range c.servers {
+		c.begin(m)
+	}
+	for i := range workers {
+		c.workers = append(c.workers, c.worker(i))
+	}
+	t.Cleanup(func() {
+		for _, w := range c.workers {
+			killWorker(w)
+		}
+		for _, m := range c.servers {
+			_ = m.Process.Kill()
+			_ = m.Wait()
+		}
+	})
+	return c
+}
+
+// begin starts a server, again or for the first time.
+func (c *cluster) begin(m *member) {
+	c.t.Helper()
+	m.victim = raise(c.t, m.data, "--store", databaseURL(m.proxy.Through(c.database)), "--shared", c.shared,
+		"--lease", clusterLease.String(), "--lifecycle-dir", "../../examples/worker", "--log-level", "error")
+	m.front.to.Store(strings.TrimPrefix(m.url, "http://"))
+}
+
+func (c *cluster) worker(i int) *exec.Cmd {
+	c.t.Helper()
+	return startWorker(c.t, i, c.servers[i%len(c.servers)].front.Addr().String())
+}
+
+// disturb kills a server or a worker, stops a server beyond its lease, or cuts its connections to the database.
+func (c *cluster) disturb() string {
+	m := c.servers[c.chance.IntN(len(c.servers))]
+	switch c.chance.IntN(4) {
+	case 0:
+		m.kill(c.t)
+		c.begin(m)
+		return "kill a server"
+	case 1:
+		m.signal(c.t, syscall.SIGSTOP)
+		<-time.After(2 * clusterLease) // that its claims expire is the experiment
+		m.signal(c.t, syscall.SIGCONT)
+		return "stop a server beyond its lease"
+	case 2:
+		m.proxy.Arm(1 + c.chance.IntN(20))
+		return "cut a connection to the database"
+	}
+	i := c.chance.IntN(len(c.workers))
+	killWorker(c.workers[i])
+	c.workers[i] = c.worker(i)
+	return "kill a worker"
+}
+
+// TestCluster has three servers and six workers on one database. Depositors hand in batches at any server while servers
+// and workers are killed, stopped beyond their lease, and lose connections at random. Nothing acknowledged is lost,
+// nothing is done twice, every batch is reported once, and records, histories and stored files are sound.
+func TestCluster(t *testing.T) {
+	for _, tool := range []string{"python3", "curl", "jq"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	c := newCluster(t, 3, 6)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+	defer cancel()
+	api, err := client.New("http://"+c.servers[0].front.Addr().String(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	texts := orderTexts(ctx, t, api, *clusterJobs)
+	d := &depositors{acked: map[string]job.ID{}}
+	permits, stop := c.deposit(ctx, d)
+	turns := map[string]int{}
+	for n := range *clusterTurns {
+		for range *clusterJobs * (n + 1) / *clusterTurns - *clusterJobs*n / *clusterTurns { // under way in the next turn
+			permits <- struct{}{}
+		}
+		turns[c.disturb()]++
+	}
+	waitAcked(ctx, t, d, *clusterJobs, permits)
+	stop()
+	waitEnded(ctx, t, api, len(texts))
+	for i, id := range texts {
+		checkText(ctx, t, api, id, i)
+	}
+	poisoned := finish(t, api, d)
+	for key, id := range d.acked {
+		reported(ctx, t, api, key, id)
+	}
+	for _, command := range []string{"verify", "fsck"} {
+		out, err := exec.Command(c.servers[1].Path, "admin", command, "--server", c.servers[1].url).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", command, err, out)
+		}
+	}
+	t.Logf("seed %d: %v; %d batches acknowledged, %d failed as poison", *clusterSeed, turns, len(d.acked), poisoned)
+}
+
+// deposit hands in a batch or two at some server for each permit, until the returned function is called.
+func (c *cluster) deposit(ctx context.Context, d *depositors) (permits chan<- struct{}, stop func()) {
+	given := make(chan struct{}, 1+*clusterJobs)
+	working, cancel := context.WithCancel(ctx)
+	var busy sync.WaitGroup
+	for _, m := range c.servers {
+		busy.Go(func() {
+			for {
+				select {
+				case <-working.Done():
+					return
+				case <-given:
+					d.work(working, c.t, "http://"+m.front.Addr().String())
+				}
+			}
+		})
+	}
+	return given, func() {
+		cancel()
+		busy.Wait()
+	}
+}
+
+// count is how many submissions were acknowledged.
+func (d *depositors) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.acked)
+}
+
+// waitAcked waits until so many submissions were acknowledged. It gives permits for those that are handed in again.
+func waitAcked(ctx context.Context, t *testing.T, d *depositors, n int, permits chan<- struct{}) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for d.count() < n {
+		select {
+		case <-tick.C:
+			if len(permits) == 0 {
+				permits <- struct{}{}
+			}
+		case <-ctx.Done():
+			t.Fatalf("%d of %d submissions were acknowledged: %v", d.count(), n, ctx.Err())
+		}
+	}
+}
+
+// reported requires that a batch which is complete has one report in its history.
+func reported(ctx context.Context, t *testing.T, api *client.Client, key string, id job.ID) {
+	t.Helper()
+	history, err := api.History(ctx, id, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[string]int{}
+	for _, h := range history {
+		times[fmt.Sprintf("%s to %s", h.From, h.To)]++
+	}
+	if times["Reporting to Completed"] != 1 {
+		t.Errorf("%s (%s) was reported %d times: %v", id, key, times["Reporting to Completed"], times)
+	}
+}

@@ -1,0 +1,87 @@
+package stores
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/internal/durable"
+	"github.com/stagepost/stagepost/job"
+)
+
+// FilesName is the file with the id of a directory whose files the records of a shared store refer to.
+const FilesName = "shared-id"
+
+// registry keeps the id of the directory of files beside the records.
+type registry interface {
+	Files(ctx context.Context) (id string, err error)
+	RegisterFiles(ctx context.Context, id string) (registered string, err error)
+}
+
+// sameFiles compares the directory of files with the one that the store belongs to. The first server of a store
+// registers its directory. A directory without an id belongs to no store: it may be the mount point of a file system
+// that is not mounted.
+func sameFiles(ctx context.Context, o *Options, of registry) error {
+	registered, err := of.Files(ctx)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(o.Files, FilesName)
+	id, err := readID(name)
+	switch {
+	case err != nil:
+		return err
+	case registered == "" && o.Existing:
+		return job.Errorf(job.NotFound, cli.NoStore, "", "no server has used the database of the setting store yet")
+	case registered == "" && id == "":
+		if id, err = makeID(name); err != nil {
+			return err
+		}
+	}
+	if registered == "" {
+		if registered, err = of.RegisterFiles(ctx, id); err != nil {
+			return err
+		}
+	}
+	const remedy = "mount the directory that the other servers of the store use, and name it with the setting shared"
+	switch id {
+	case registered:
+		return nil
+	case "":
+		return job.Errorf(job.Refused, "open", "", "%s has no file %s, and the jobs of the store have their "+
+			"files in another directory: %s", o.Files, FilesName, remedy)
+	}
+	return job.Errorf(job.Refused, "open", "", "%s has the files of another store (its %s is %s, that of the "+
+		"store is %s): %s", o.Files, FilesName, id, registered, remedy)
+}
+
+// readID reads the id of a directory; "" if it has none.
+func readID(name string) (string, error) {
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(text)), err
+}
+
+// makeID gives a directory an id. Of several servers that do so at once, all get the same.
+func makeID(name string) (string, error) {
+	id := strings.ToLower(rand.Text())
+	part := name + "." + id
+	if err := durable.Replace(part, []byte(id+"\n")); err != nil {
+		return "", err
+	}
+	err := os.Link(part, name) // a link does not replace
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	if err = errors.Join(err, os.Remove(part), durable.Sync(filepath.Dir(name))); err != nil {
+		return "", err
+	}
+	return readID(name)
+}

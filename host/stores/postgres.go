@@ -1,0 +1,128 @@
+package stores
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/internal/dirowner"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/postgres"
+)
+
+// instead is how a store in PostgreSQL is backed up.
+const instead = "the jobs are in PostgreSQL: back up its database first (pg_dump, or replication), then copy the " +
+	"directory of the setting shared (docs/operating.md, Several servers)"
+
+func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
+	where, err := address(o)
+	if err != nil {
+		return nil, err
+	}
+	var open closers
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, open.Close())
+		}
+	}()
+	if !o.Existing {
+		if err := unmixed(o.Dir); err != nil {
+			return nil, err
+		}
+		own, err := dirowner.Take(o.Dir, o.OnLock)
+		if err != nil {
+			return nil, runs(err)
+		}
+		open = append(open, own)
+	}
+	s, err := postgres.Open(ctx, where, postgres.Options{Name: o.Name, OnFailure: o.OnFailure,
+		Patience: o.Patience})
+	if err != nil {
+		return nil, err
+	}
+	open = append(open, s)
+	if err := sameFiles(ctx, o, s); err != nil {
+		return nil, err
+	}
+	return &Store{
+		Jobs: s, Closer: open, Installation: s.Installation(), Postgres: where, Place: place(where), Leads: s.Leads, Leader: s.Leader,
+		Verify: s.Verify, Retries: s.Failures, Connections: s.Connections, Instead: instead,
+	}, nil
+}
+
+// address is the URL of the database, with the password.
+func address(o *Options) (string, error) {
+	u, err := url.Parse(o.Where)
+	if err != nil {
+		return "", cli.Usagef("store: the URL of the database cannot be read: write postgres://USER@HOST/DATABASE")
+	}
+	if u.Query().Has("password") {
+		return "", cli.Usagef("store: the password is not a parameter of the URL: name its file with " +
+			"store.password_file")
+	}
+	if o.Password == "" {
+		return o.Where, nil
+	}
+	if _, given := u.User.Password(); given {
+		return "", cli.Usagef("store: the URL has a password, and so has store.password_file: remove one of them")
+	}
+	u.User = url.UserPassword(u.User.Username(), o.Password)
+	return u.String(), nil
+}
+
+// place names the database to people.
+func place(where string) string {
+	u, err := url.Parse(where)
+	if err != nil {
+		return ""
+	}
+	host := u.Host
+	if host == "" {
+		host = u.Query().Get("host")
+	}
+	return strings.TrimPrefix(u.Path, "/") + " on " + cmp.Or(host, "this machine")
+}
+
+// unmixed refuses a data directory that has jobs in a database of its own.
+func unmixed(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, SQLiteFile)); err == nil {
+		return job.Errorf(job.Refused, "open", "", "%s has jobs in %s: start without --store, or name an empty "+
+			"data directory with --data", dir, SQLiteFile)
+	}
+	return nil
+}
+
+// closers are what an open store closes, the last first.
+type closers []io.Closer
+
+// Close closes all.
+func (all closers) Close() (err error) {
+	for i := len(all) - 1; i >= 0; i-- {
+		err = errors.Join(err, all[i].Close())
+	}
+	return err
+}
+
+// leaderPatience is how long the query for the leader may take.
+const leaderPatience = time.Second
+
+// Lead returns the name of the server that leads, as people read it.
+func (s *Store) Lead(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, leaderPatience)
+	defer cancel()
+	name, leads, err := s.Leader(ctx)
+	switch {
+	case err != nil:
+		return "not known: the database does not answer"
+	case !leads:
+		return "none at this moment"
+	}
+	return name
+}

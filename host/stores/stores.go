@@ -1,0 +1,147 @@
+// Package stores opens the store of a server as the setting store names it. Each kind of store is one entry of a table.
+package stores
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/history"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/zookeeper"
+)
+
+// Store is an open store with what only some kinds of stores have. A nil field: this kind does not have it.
+type Store struct {
+	Jobs   job.Store
+	Closer io.Closer
+
+	// Installation is the id of the installation; empty: the store keeps nothing.
+	Installation string
+
+	// Leads reports whether this server leads those that share the store; Leader names the one that does, by
+	// [Options.Name].
+	Leads  func() bool
+	Leader func(ctx context.Context) (name string, leads bool, err error)
+
+	Waiting     func() int              // operations that wait for a commit
+	Retries     func() int64            // operations that were tried again
+	Connections func() (used, most int) // to the database
+	Place       string                  // of the database, for people
+	Postgres    string                  // the URL of the database with the password, for databases of applications
+
+	// Full returns since when the disk of the store is full, or zero; Writable tests whether it accepts writes.
+	Full     func() time.Time
+	Writable func(ctx context.Context) error
+	Dead     <-chan error // delivers why the store cannot continue, once
+
+	// Verify checks histories against records; see [client.Verify]. Fsck checks what is derived from records.
+	Verify func(ctx context.Context, id job.ID, lives Lives, wrong func(job.ID, error)) (checked int64, err error)
+	Fsck   func(ctx context.Context, lives Lives, repair bool) (client.Checkup, error)
+
+	// ZooKeeper is the store as nodes, which another system may share.
+	ZooKeeper *zookeeper.Store
+
+	Histories Histories
+	Named     cli.JobStore
+
+	// Freeze runs a function between two commits, in which a backup pins the databases of the data directory. Without
+	// it, Instead says how the store is backed up.
+	Freeze  func(ctx context.Context, do func() error) error
+	Instead string
+}
+
+// Lives finds lifecycles by kind.
+type Lives = func(job.Kind) *lifecycle.Table
+
+// Histories are what anchors and exports read.
+type Histories interface {
+	history.Source
+	history.Whole
+}
+
+// Durable reports whether the store keeps jobs beyond the process.
+func (s *Store) Durable() bool { return s.Jobs.Properties().Durable }
+
+// Options of [Open]. Where and Dir are required.
+type Options struct {
+	Where string // the setting store
+	Dir   string // the data directory of the server, absolute
+	Files string // the directory with the files that records refer to, absolute; defaults to Dir
+
+	Name     string        // of the server among those on the store
+	Password string        // of the database; defaults to that of Where
+	Patience time.Duration // see [postgres.Options]
+
+	// OnLock is called when no other server can have the data directory any more, before the store is read. It returns
+	// the address of the server. Defaults to none.
+	OnLock func() (address string, err error)
+
+	OnCommit  func(operations int, took time.Duration) // after each commit; defaults to none
+	OnDamage  func(error)                              // for each damaged record; defaults to none
+	OnFailure func(error)                              // for each operation that is tried again; defaults to none
+	NoLog     bool                                     // see [sqlite.Options]
+
+	// Existing refuses a store that does not exist yet, with kind NotFound, in place of creating it.
+	Existing bool
+}
+
+func (o *Options) locked() error {
+	_, err := o.OnLock()
+	return err
+}
+
+// kind is one kind of stores.
+type kind struct {
+	name    string // what the setting is, or its beginning before "://"
+	located bool   // it is a URL
+	shared  bool   // several servers use it at once
+	open    func(ctx context.Context, o *Options) (*Store, error)
+}
+
+// kinds are the kinds of stores.
+var kinds = []kind{
+	{name: "sqlite", open: openSQLite},
+	{name: "mem", open: openMem},
+	{name: "postgres", located: true, shared: true, open: openPostgres},
+	{name: "postgresql", located: true, shared: true, open: openPostgres},
+	{name: "zookeeper", located: true, open: openZooKeeper},
+}
+
+// Open opens a store. The caller closes it.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.OnLock == nil {
+		o.OnLock = func() (string, error) { return "", nil }
+	}
+	if o.Files == "" {
+		o.Files = o.Dir
+	}
+	name, _, located := strings.Cut(o.Where, "://")
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+	if i < 0 || located != kinds[i].located {
+		return nil, cli.Usagef("store must be sqlite, mem, postgres://USER@HOST/DATABASE or zookeeper://HOSTS, not %q",
+			shown(o.Where))
+	}
+	if !kinds[i].shared && o.Files != o.Dir {
+		return nil, cli.Usagef("shared is for a store of several servers: the store %s has one, whose files are in its "+
+			"data directory", name)
+	}
+	return kinds[i].open(ctx, &o)
+}
+
+// shown is a setting without a password.
+func shown(where string) string {
+	if u, err := url.Parse(where); err == nil {
+		return u.Redacted()
+	}
+	return "a URL that cannot be read"
+}
+
+// Shared reports whether several servers may share the store that a setting names.
+func Shared(where string) bool { return strings.Contains(where, "://") }

@@ -1,0 +1,39 @@
+package sqldb
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// PrivateFile makes a SQLite file when there is none, for this user only, and takes from one that is there, and from
+// its log, the rights that the store beside it does not give.
+func PrivateFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(filepath.Join(filepath.Dir(path), "stagepost.db")); err == nil {
+		mode = info.Mode().Perm()
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if had := info.Mode().Perm(); had&^mode != 0 {
+			if err := os.Chmod(name, had&mode); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

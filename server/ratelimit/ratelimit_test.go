@@ -1,0 +1,55 @@
+package ratelimit
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+func TestLimit(t *testing.T) {
+	now := time.Unix(1000, 0)
+	l := New(time.Second, 3, func() time.Time { return now })
+	take := func(key string, n int) (allowed int, wait time.Duration) {
+		for range n {
+			d, ok := l.Allow(key)
+			if ok {
+				allowed++
+			}
+			wait = d
+		}
+		return allowed, wait
+	}
+	if n, wait := take("ann", 5); n != 3 || wait != time.Second {
+		t.Errorf("a burst: got %d, wait %s, want 3 and 1s", n, wait)
+	}
+	if n, _ := take("bob", 1); n != 1 {
+		t.Error("keys share a bucket")
+	}
+	now = now.Add(2 * time.Second)
+	if n, _ := take("ann", 5); n != 2 {
+		t.Errorf("after two seconds: got %d, want 2", n)
+	}
+	now = now.Add(time.Hour)
+	if n, _ := take("ann", 5); n != 3 {
+		t.Errorf("a bucket that was full for long: got %d, want 3", n)
+	}
+}
+
+// TestKeysAreBounded: keys that a client invents do not fill the memory.
+func TestKeysAreBounded(t *testing.T) {
+	now := time.Unix(1000, 0)
+	l := New(time.Second, 3, func() time.Time { return now })
+	for i := range mostKeys + 10 {
+		l.Allow(strconv.Itoa(i))
+	}
+	if len(l.buckets) > mostKeys {
+		t.Errorf("%d buckets", len(l.buckets))
+	}
+	now = now.Add(time.Minute)
+	for i := range mostKeys {
+		l.Allow("later" + strconv.Itoa(i))
+	}
+	if _, kept := l.buckets["5"]; kept || len(l.buckets) > mostKeys {
+		t.Errorf("%d buckets, and a full one is kept: %v", len(l.buckets), kept)
+	}
+}

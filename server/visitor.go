@@ -1,0 +1,66 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/stagepost/stagepost/server/identity"
+)
+
+// Paths of sign-in. Package signin has the routes.
+const (
+	SignInPath  = "/sign-in"  // GET: the page; POST: its form
+	SignOutPath = "/sign-out" // POST, without a body
+)
+
+// Visitor is what a page shows of the sender of its request.
+//
+// Forms need no token against forged requests: a request that changes something and comes from a page of another origin
+// is refused before its route, and the cookie of a session has SameSite=Lax.
+type Visitor struct {
+	Authenticated bool // the server authenticates; if not, everybody may do everything
+	SignedIn      bool
+	Name, Shown   string // the name in records, and the one to show
+	Role          identity.Role
+	Way           identity.Way
+	SignIn        string // the address of the sign-in page, which returns to the page of the request; empty: none
+	SignOut       string // the address to which a form posts; empty: the sender cannot sign out here
+}
+
+// Visitor returns who sent the request for a page, of any route, also of one for anyone.
+func (s *Server) Visitor(r *http.Request) Visitor {
+	who, ok := Who(r.Context())
+	v := Visitor{Authenticated: s.Identities != nil, SignedIn: ok, Name: who.Name, Shown: who.Shown(), Role: who.Role,
+		Way: who.Way}
+	if s.SignIn && !ok {
+		v.SignIn = signInAt(r)
+	}
+	if who.Way == identity.BySession {
+		v.SignOut = SignOutPath
+	}
+	return v
+}
+
+// Permits reports whether the sender of a request may use a route, such as "POST /api/v1/jobs/{id}/{event}", so that
+// pages show what the sender may do. Which jobs it may see is decided in the route.
+func (s *Server) Permits(r *http.Request, method, pattern string) bool {
+	for i := range s.all {
+		if route := &s.all[i]; route.Method == method && route.Pattern == pattern {
+			who, ok := Who(r.Context())
+			return s.Identities == nil || ok && route.permits(&who) || route.Who == Anyone
+		}
+	}
+	return false
+}
+
+// signInAt is the address of the sign-in page for a request that needs an identity.
+func signInAt(r *http.Request) string {
+	return SignInPath + "?next=" + url.QueryEscape(r.URL.RequestURI())
+}
+
+// toSignIn reports whether the answer to a request without an identity is the sign-in page: a person looks at a page.
+func (s *Server) toSignIn(r *http.Request) bool {
+	return s.SignIn && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") &&
+		r.Header.Get("Authorization") == ""
+}

@@ -1,0 +1,153 @@
+// Package merritt shows records of a store in the nodes of a Merritt ingest queue, which the Java and Ruby programs of
+// that system read and change at the same time, and reads what those programs did.
+//
+// A [Link] is the [zookeeper.Mirror] of a store. Each commit of a record that nodes show has the operations on these
+// nodes in its multi, with the versions that were read: a batch, job or access request is created, locked, moved,
+// released and removed in both at once. A commit is refused, with kind Conflict or Stale, if a program of Merritt has
+// changed or locked the node since: the record is then behind, and [Link.Read] returns what the nodes have, for the
+// caller to move the record by its lifecycle. Such a move names [Actor]: it writes no nodes, because they have the
+// state already.
+//
+// The package knows Merritt's nodes and the three kinds of records that they show. What a kind of the application has
+// in its specification and data is translated by its [Mapping].
+package merritt
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/zookeeper"
+	"github.com/stagepost/stagepost/store/zookeeper/internal/layout"
+	"github.com/stagepost/stagepost/store/zookeeper/internal/queue"
+	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
+)
+
+// Actor is the actor of changes that programs of Merritt made.
+const Actor = "merritt"
+
+// keyPrefix begins the idempotency key of a record that is made of nodes of Merritt.
+const keyPrefix = Actor + ":"
+
+// KeyOf returns the idempotency key of a record that is made of the nodes of a batch, job or access request. The record
+// is shown by these nodes.
+func KeyOf(node string) string { return keyPrefix + node }
+
+// Values are the keys of a JSON object: texts, numbers, truth values and lists of texts.
+type Values map[string]any
+
+func (v Values) object(base layout.Object) layout.Object {
+	o := base.Clone()
+	for key, value := range v {
+		o.Set(key, value)
+	}
+	return o
+}
+
+// Identifiers are the ids of the object of a job.
+type Identifiers struct {
+	Primary string
+	Local   []string
+}
+
+// Token is what an access request shows to those who wait for it.
+type Token struct {
+	Status  int // as of HTTP: 201 queued, 200 ready, 500 failed
+	Token   string
+	Bytes   int64
+	Message string
+	URL     string
+}
+
+// Mapping translates the records of an application. The states of its kinds have the names of Merritt's.
+type Mapping struct {
+	Batch, Job, Access job.Kind
+
+	Submission    func(*job.Job) Values // of a batch
+	Configuration func(*job.Job) Values // of a job; those that others wrote are kept
+	Identifiers   func(*job.Job) Identifiers
+	Space         func(*job.Job) int64 // bytes; 0: unknown
+	Token         func(*job.Job) Token // of an access request
+	Large         func(*job.Job) bool  // it is in the queue of large access requests
+
+	// Holds returns what a hold is in Merritt: nil if Merritt has none like it.
+	Holds func(job.Scope) []Lock
+	// Workable returns why no worker of this store can work on a record, or "".
+	Workable func(*job.Job) string
+}
+
+// Lock is a lock of Merritt that keeps jobs from being acquired: of a queue, or of a collection.
+type Lock string
+
+// The locks of queues.
+const (
+	IngestPaused      Lock = layout.IngestPaused
+	AccessSmallPaused Lock = layout.AccessSmallPaused
+	AccessLargePaused Lock = layout.AccessLargePaused
+)
+
+// CollectionLock returns the lock that holds the pending jobs of a profile.
+func CollectionLock(profile string) Lock { return Lock(layout.CollectionLock(profile)) }
+
+// Options are the settings of a Link.
+type Options struct {
+	// Now is the clock of what is written for people. Nil is time.Now.
+	Now func() time.Time
+	// MostEntries is the number of queue entries of a state above which no job is created: Java clients cannot list
+	// more than about 52,000. Zero is 50,000.
+	MostEntries int
+}
+
+const defaultMostEntries = 50_000
+
+// Link joins a store to the nodes of Merritt.
+type Link struct {
+	m Mapping
+	o Options
+
+	mu      sync.Mutex // guards what follows
+	session *session.Session
+	queue   *queue.Queue
+	records zookeeper.Records
+	opened  chan struct{} // closed when there is another session
+}
+
+var _ zookeeper.Mirror = (*Link)(nil)
+
+// New returns a link. It has nodes when a store is attached: see [zookeeper.Store.Attach].
+func New(m Mapping, o Options) *Link {
+	if o.MostEntries <= 0 {
+		o.MostEntries = defaultMostEntries
+	}
+	return &Link{m: m, o: o, opened: make(chan struct{})}
+}
+
+// Attach is part of zookeeper.Mirror.
+func (l *Link) Attach(s *session.Session, r zookeeper.Records) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session, l.records = s, r
+	l.queue = queue.New(s, queue.Options{Now: l.o.Now})
+	close(l.opened)
+	l.opened = make(chan struct{})
+}
+
+// now returns the session and the queue of the store; nil before Attach.
+func (l *Link) now() (*session.Session, *queue.Queue) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session, l.queue
+}
+
+// Init creates the nodes that every tree of Merritt has, as far as they are missing.
+func (l *Link) Init(ctx context.Context) error {
+	_, q := l.now()
+	if q == nil {
+		return errDetached
+	}
+	return q.Init(ctx)
+}
+
+// errDetached is the error of a link without a store.
+var errDetached = job.Errorf(job.Unavailable, "merritt", "", "no store is attached")

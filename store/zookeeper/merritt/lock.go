@@ -1,0 +1,129 @@
+package merritt
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/zookeeper"
+	"github.com/stagepost/stagepost/store/zookeeper/internal/layout"
+)
+
+// holds shows holds that were put or released as locks of Merritt. A hold that ends by itself is none: no program would
+// remove its lock.
+func (w *showing) holds(ctx context.Context, c *zookeeper.Changes) error {
+	for i := range c.Put {
+		if !c.Put[i].Until.IsZero() {
+			continue
+		}
+		for _, lock := range w.l.m.Holds(c.Put[i].Scope) {
+			if err := w.plan.Put(ctx, string(lock)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, scope := range c.Released {
+		for _, lock := range w.l.m.Holds(scope) {
+			if err := w.plan.Drop(ctx, string(lock)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// LockedCause is the cause of a job that waits because a program of Merritt has locked or changed it; ElsewhereCause is
+// that of one on which Merritt's programs work.
+const (
+	LockedCause    = "merritt-lock"
+	ElsewhereCause = "merritt-work"
+)
+
+// How long a job waits that a program of Merritt has locked, or on which Merritt's programs work: until it is looked at
+// again. A change of its nodes ends the wait.
+const (
+	lockedPause    = 2 * time.Second
+	elsewherePause = time.Hour
+)
+
+// Busy is part of zookeeper.Mirror.
+func (l *Link) Busy(ctx context.Context, jobs []zookeeper.Shown, now time.Time) (map[job.ID]job.Blocker, bool, error) {
+	_, q := l.now()
+	var paths []string
+	for _, s := range jobs {
+		status, lock, paused := l.paths(s)
+		paths = append(paths, status, lock, paused)
+	}
+	found, err := q.Found(ctx, paths...)
+	if err != nil {
+		return nil, false, err
+	}
+	busy := map[job.ID]job.Blocker{}
+	for i, s := range jobs {
+		status, lock, paused := found[3*i], found[3*i+1], found[3*i+2]
+		if paused.Exists && s.Job.State != lifecycle.State(layout.Recording) {
+			return nil, true, nil
+		}
+		if b, is := l.busy(s, status.Status, lock.Exists, now); is {
+			busy[s.Job.ID] = b
+		}
+	}
+	return busy, false, nil
+}
+
+// busy returns why a job cannot be claimed.
+func (l *Link) busy(s zookeeper.Shown, status layout.Status, locked bool, now time.Time) (job.Blocker, bool) {
+	b := job.Blocker{Code: LockedCause, Since: now, Until: now.Add(lockedPause), Holder: s.Node}
+	isBatch := s.Job.Kind == l.m.Batch
+	same := status == state(s.Job.State) || isBatch && status == layout.Reporting &&
+		state(s.Job.State) == layout.Processing
+	why := l.m.Workable(s.Job)
+	switch {
+	case locked:
+		b.Sentence = fmt.Sprintf("a worker of Merritt has locked %s", s.Node)
+	case !same && status == "":
+		b.Sentence = fmt.Sprintf("%s does not exist in Merritt, or cannot be read: stagepost zk check", s.Node)
+	case !same:
+		b.Sentence = fmt.Sprintf("%s is %s in Merritt: the record follows", s.Node, status)
+	case s.Elsewhere && state(s.Job.State) != layout.Pending:
+		b.Code, b.Until = ElsewhereCause, now.Add(elsewherePause)
+		b.Sentence = fmt.Sprintf("Merritt's programs work on %s and continue with it", s.Node)
+	case why != "":
+		b.Code, b.Until, b.Sentence = ElsewhereCause, now.Add(elsewherePause), why
+	default:
+		return job.Blocker{}, false
+	}
+	return b, true
+}
+
+// paths returns the status, the lock and the pause of a record.
+func (l *Link) paths(s zookeeper.Shown) (status, lock, paused string) {
+	switch s.Job.Kind {
+	case l.m.Batch:
+		b := layout.BatchID(s.Node)
+		return b.Status(), b.Lock(), layout.IngestPaused
+	case l.m.Job:
+		j := layout.JobID(s.Node)
+		return j.Status(), j.Lock(), layout.IngestPaused
+	}
+	in, id := requestOf(s.Node)
+	return in.Status(id), in.Lock(id), in.Paused()
+}
+
+// Locks returns the locks of queues and collections that exist.
+func (l *Link) Locks(ctx context.Context) ([]Lock, error) {
+	_, q := l.now()
+	if q == nil {
+		return nil, errDetached
+	}
+	paths, err := q.Locks(ctx)
+	all := make([]Lock, len(paths))
+	for i, path := range paths {
+		all[i] = Lock(path)
+	}
+	slices.Sort(all)
+	return all, err
+}
