@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
-	"github.com/stagepost/stagepost/server/token"
 )
 
 // TestWorkers: those that have jobs are listed with their leases; the one whose lease has expired is first.
@@ -91,7 +91,7 @@ func TestDiagramThen(t *testing.T) {
 func TestAsk(t *testing.T) {
 	g := servertest.Guard(t)
 	foreign := g.Post(engine.Order{Owner: "bob"}).ID
-	for role, kind := range map[token.Role]job.ErrorKind{token.User: job.NotFound, token.Operator: ""} {
+	for role, kind := range map[identity.Role]job.ErrorKind{identity.Depositor: job.NotFound, identity.Operator: ""} {
 		outer := g.With(g.Tokens[role], http.MethodPost, "/", `{"garbage": true}`)
 		outer.Header.Set("If-None-Match", "*")
 		text, err := g.Server.Ask(outer, http.MethodGet, "/api/v1/jobs/"+string(foreign), nil)

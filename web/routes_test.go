@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
-	"github.com/stagepost/stagepost/server/token"
 	"github.com/stagepost/stagepost/web"
 )
 
@@ -165,7 +165,7 @@ func TestUsersPages(t *testing.T) {
 	g := servertest.Guard(t, part)
 	g.Post(engine.Order{Owner: "ann", Group: "herbarium"})
 	foreign := g.Post(engine.Order{Owner: "bob", Group: "secretmaps"}).ID
-	for role, sees := range map[token.Role]bool{token.User: false, token.Operator: true} {
+	for role, sees := range map[identity.Role]bool{identity.Depositor: false, identity.Operator: true} {
 		for _, path := range []string{"/jobs", "/mine", "/jobs?group=secretmaps"} {
 			answer, page := browser(g.Harness, g.With(g.Tokens[role], http.MethodGet, path, ""))
 			if answer.StatusCode != http.StatusOK {
