@@ -36,6 +36,8 @@ define SOAK
 ./engine -run SlipsThrough|HoldRace -tries 10000
 ./cmd/stagepost -run Big -big-files 10000 -big-bytes 2147483648
 ./cmd/stagepost -run TestExampleWorkers -workerjobs 1000
+./cmd/stagepost -run TestWorkKilled -worked-jobs 600
+./worker -run TestKills -killed-jobs 5000
 ./cmd/stagepost -run TestRestart$$ -restarts 40 -restarts-objects 2000
 ./store/sqlite -run TestPowerCut$$ -cuts 1
 ./store/sqlite -run TestPowerCutWithLog$$ -images 50000
@@ -46,6 +48,8 @@ define SOAK
 ./store/postgres -run TestServerCrash -crashes 50
 ./store/zookeeper -run TestPartitions -partitions 24
 ./app/ingest/merritt -run TestRandom -actions 10000
+./app/ingest/inventory -run TestConnectionLoss -losses 1
+./app/archive/catalog -run TestConnectionLoss -losses 1
 ./store/postgres -run TestRandom -random-seeds 200 -random-calls 1000
 ./app/ingest -run TestPowerCutAnywhere -every-cut
 ./flow/durable -run KilledFlows -flows 200
@@ -63,6 +67,7 @@ define SOAK
 ./cmd/stagepost -run TestArchiveKill$$ -archive-kills 0
 ./web -run TestFirstPage -page-jobs 1000000 -page-time 100ms
 ./cmd/stagepost -run TestCluster$$ -cluster.jobs 1000 -cluster.disturbances 100
+./cmd/stagepost -run TestClusterDatabase -cluster.faults
 endef
 export SOAK
 

@@ -169,7 +169,7 @@ var rules = []rule{
 		"it reports changes to other systems; no step"},
 	{"app/archive/audit", "api edge/storage format/ocfl app/archive/catalog app/archive/copies",
 		"it reads what the catalog lists"},
-	{"app/archive/pdf", "job lifecycle engine api edge/sandbox",
+	{"app/archive/pdf", "job lifecycle engine api worker edge/sandbox",
 		"jobs of their own, and the worker that does them; no archive job"},
 	{"app/archive/quizprinter", "app/archive/pdf", "the client of other programs that print; no job and no server"},
 	{"app/archive/quizworker", "job lifecycle engine internal/dirlock app/archive/packaging app/archive/pdf " +
@@ -180,9 +180,10 @@ var rules = []rule{
 	{"quantity", "", "how sizes and times are written; all packages may use it"},
 	{"history", "job lifecycle edge/timestamp format/rfc3161",
 		"anchors and exports of histories; it depends on no store and no engine"},
+	{"worker", "job lifecycle engine api", "it runs steps of an engine over the worker API, whose client it is given"},
 	{"client", "job lifecycle api", "the API in Go; it depends on the wire types, not on the server"},
 	{"config", "quantity format/tree", "settings of any program"},
-	{"module", "job lifecycle engine backup cli config server edge/mail edge/timestamp store/zookeeper",
+	{"module", "job lifecycle engine api client backup cli config server edge/mail edge/timestamp store/zookeeper",
 		"what an application registers; it depends on none"},
 	{"host/stores", "job lifecycle client cli history edge/disk internal/dirowner internal/durable store",
 		"the kinds of stores and what each has; it depends on no server and no module"},
@@ -223,7 +224,7 @@ const joined = "job lifecycle engine flow format edge quantity client api server
 	"module internal/build internal/conn internal/durable"
 
 // hosting is what a server in one process may import.
-const hosting = "job lifecycle engine client api server store backup cli config module web edge/disk " +
+const hosting = "job lifecycle engine client worker api server store backup cli config module web edge/disk " +
 	"edge/mail edge/timestamp history quantity format internal"
 
 // commands is what the commands of an application may import besides the application.

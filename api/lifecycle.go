@@ -18,6 +18,13 @@ type Lifecycle struct {
 	Jobs   bool              `json:"jobs"` // whether this server runs jobs of it
 }
 
+// LifecycleFile is the file of a kind of jobs, for workers that run its commands.
+type LifecycleFile struct {
+	Name string `json:"name"`
+	Hash string `json:"hash"` // of its table
+	File string `json:"file"` // the text of the YAML file
+}
+
 // NewLifecycle is the body by which a lifecycle is added.
 type NewLifecycle struct {
 	File  string `json:"file"` // the text of a YAML file

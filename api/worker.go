@@ -15,6 +15,11 @@ type Claim struct {
 	N      int             `json:"n"`               // at most 1000
 	Lease  float64         `json:"lease,omitempty"` // seconds; 0: the server's default
 	Wait   float64         `json:"wait,omitempty"`  // seconds to wait for a job if there is none; at most 60
+
+	Labels  []string `json:"labels,omitempty"`  // that states can require, such as gpu or site=b
+	Host    string   `json:"host,omitempty"`    // the machine, for people
+	Version string   `json:"version,omitempty"` // of the worker's program, for people
+	Slots   int      `json:"slots,omitempty"`   // jobs that it works on at once, for people
 }
 
 // Leased is a claimed job, as much of it as a worker needs.
@@ -33,6 +38,38 @@ type Leased struct {
 	Owner    string          `json:"owner,omitempty"`
 	Spec     json.RawMessage `json:"spec,omitempty"`
 	Data     json.RawMessage `json:"data,omitempty"`
+
+	Definition string        `json:"definition,omitempty"` // hash of the lifecycle with which it was created
+	Tags       []string      `json:"tags,omitempty"`
+	Deadline   time.Time     `json:"deadline,omitzero"`
+	Children   *job.Children `json:"children,omitempty"` // of a batch
+}
+
+// LeasedOf returns what a worker gets of a record.
+func LeasedOf(j *job.Job) Leased {
+	l := Leased{
+		ID: j.ID, Kind: j.Kind, State: j.State, Epoch: j.Epoch, Until: j.Until, Attempts: j.Attempts, Starts: j.Starts,
+		Retries: j.Retries, Expires: j.Expires, Parent: j.Parent, Group: j.Group, Owner: j.Owner, Spec: j.Spec,
+		Data: j.Data, Definition: j.Definition, Tags: j.Tags, Deadline: j.Deadline,
+	}
+	if j.Children.Expected > 0 {
+		l.Children = &j.Children
+	}
+	return l
+}
+
+// Record returns the record of a job that a worker has claimed, with what the claim has of it.
+func (l *Leased) Record(worker string) job.Job {
+	j := job.Job{
+		ID: l.ID, Kind: l.Kind, Epoch: l.Epoch, Worker: worker, Until: l.Until, Attempts: l.Attempts, Starts: l.Starts,
+		Retries: l.Retries, Expires: l.Expires, Parent: l.Parent, Group: l.Group, Owner: l.Owner, Spec: l.Spec,
+		Data: l.Data, Definition: l.Definition, Tags: l.Tags, Deadline: l.Deadline,
+	}
+	j.State = l.State
+	if l.Children != nil {
+		j.Children = *l.Children
+	}
+	return j
 }
 
 // Claimed is the answer to a claim.
@@ -52,7 +89,7 @@ type Renewed struct {
 	Lost []job.Lease `json:"lost"` // what the worker must stop working on
 }
 
-// Report is what a worker reports of a job. At most one of Event, Wait, Retry and Fail is set; none means success. An
+// Report is what a worker reports of a job. At most one of Event, Wait, Retry, Fail and Yield is set; none means success. An
 // update, which leaves the claim as it is, has none of them and neither Children nor Again.
 type Report struct {
 	Job   job.ID          `json:"job"`
@@ -63,6 +100,7 @@ type Report struct {
 	After float64         `json:"after,omitempty"` // seconds to wait at least before the retry
 	Fail  string          `json:"fail,omitempty"`
 	Cause string          `json:"cause,omitempty"`
+	Yield bool            `json:"yield,omitempty"` // the worker stops: the job returns to its queue, no attempt is counted
 	// the job waits until all its children have ended; only then the rest holds
 	Children bool `json:"children,omitempty"`
 	Again    bool `json:"again,omitempty"` // claim the next state for this worker
@@ -73,6 +111,7 @@ type Report struct {
 	Priority *int            `json:"priority,omitempty"`
 	Tags     []string        `json:"tags,omitempty"`
 	Bytes    *int64          `json:"bytes,omitempty"`
+	Deadline *time.Time      `json:"deadline,omitempty"` // when the whole job must have ended
 	Advanced bool            `json:"advanced,omitempty"` // claims whose workers crashed before do not count any more
 	// created or replaced by name; epoch and changed are the server's
 	Tasks    []job.Task    `json:"tasks,omitempty"`
@@ -154,38 +193,58 @@ type Results struct {
 	Results []Reported `json:"results"`
 }
 
-// Workers is the answer about the workers that have jobs.
+// WorkerLease is the body by which a worker reads a job that it has claimed.
+type WorkerLease struct {
+	Worker string `json:"worker"`
+	Job    job.ID `json:"job"`
+	Epoch  int64  `json:"epoch"`
+}
+
+// WorkerJob is a claimed job as it is now, with its tasks.
+type WorkerJob struct {
+	Job   Leased     `json:"job"`
+	Tasks []job.Task `json:"tasks"`
+}
+
+// States of workers.
+const (
+	WorkerIdle     = "idle"     // it takes jobs and has none
+	WorkerBusy     = "busy"     // it has jobs
+	WorkerDraining = "draining" // it takes no jobs, by stagepost workers drain
+	WorkerSilent   = "silent"   // it has sent no request for longer than its requests are apart
+)
+
+// Workers is the list of the workers that are known to the server, and of those that have jobs.
 type Workers struct {
 	At      time.Time    `json:"at"`
-	Workers []WorkerJobs `json:"workers"`       // those with expired leases first, then by name
-	Cut     bool         `json:"cut,omitempty"` // only the first 10,000 claimed jobs were counted
+	Workers []WorkerInfo `json:"workers"`
+	Cut     bool         `json:"cut,omitempty"` // only the first 10,000 claimed jobs were read
 }
 
-// WorkerJobs is one worker with its jobs.
-type WorkerJobs struct {
-	Worker  string     `json:"worker"`
-	Jobs    int        `json:"jobs"`
-	Expired int        `json:"expired,omitempty"` // of these, jobs whose lease has expired
-	Kinds   []job.Kind `json:"kinds"`
-	Oldest  time.Time  `json:"oldest"` // when the first of its jobs entered its state
-	Until   time.Time  `json:"until"`  // when the first of its leases expires
-	Sample  job.ID     `json:"sample"` // one of its jobs
+// WorkerInfo is a worker: of this server, or elsewhere.
+type WorkerInfo struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	// server, api (it claims over the API), agent (of compute) or elsewhere: it has jobs of the store and is not known
+	// here, such as another server of the store
+	Where   string          `json:"where"`
+	Host    string          `json:"host,omitempty"`
+	Version string          `json:"version,omitempty"`
+	Slots   int             `json:"slots,omitempty"`
+	Running []job.ID        `json:"running"`           // jobs that it has claimed, at most 100
+	Jobs    int             `json:"jobs"`              // how many it has claimed
+	Expired int             `json:"expired,omitempty"` // of these, jobs whose lease has expired
+	Kinds   []job.Kind      `json:"kinds,omitempty"`   // of the jobs that it has claimed
+	Oldest  time.Time       `json:"oldest,omitzero"`   // when the first of its jobs entered its state
+	Until   time.Time       `json:"until,omitzero"`    // when the first of its leases expires
+	From    []job.KindState `json:"from"`
+	Labels  []string        `json:"labels"`
+	Seen    time.Time       `json:"seen,omitzero"` // its last request
+	Drain   *job.Hold       `json:"drain,omitempty"`
 }
 
-// Throughput is the answer about the jobs that ended in the last hours.
-type Throughput struct {
-	Since time.Time        `json:"since"` // when this server began to count
-	Hours []ThroughputHour `json:"hours"` // the oldest first, also those without jobs
-}
-
-// ThroughputHour counts the jobs that ended in one hour.
-type ThroughputHour struct {
-	Start time.Time        `json:"start"`
-	Kinds []ThroughputKind `json:"kinds"` // by kind
-}
-
-// ThroughputKind counts the jobs of one kind.
-type ThroughputKind struct {
-	Kind job.Kind `json:"kind"`
-	Jobs int64    `json:"jobs"`
+// WorkerDrain is the body by which a worker is drained or resumed.
+type WorkerDrain struct {
+	Note  string `json:"note,omitempty"` // why
+	Actor string `json:"actor,omitempty"`
 }

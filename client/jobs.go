@@ -90,11 +90,6 @@ func (c *Client) Diagram(ctx context.Context, id job.ID) ([]byte, error) {
 	return c.text(r)
 }
 
-// Workers lists the workers that have jobs.
-func (c *Client) Workers(ctx context.Context) (Workers, error) {
-	return get[Workers](ctx, c, "/api/v1/workers", nil)
-}
-
 // Throughput counts the jobs that ended in each of the last 24 hours.
 func (c *Client) Throughput(ctx context.Context) (Throughput, error) {
 	return get[Throughput](ctx, c, "/api/v1/throughput", nil)

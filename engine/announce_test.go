@@ -138,8 +138,7 @@ func TestHoldsAndSilenceAreAnnounced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if jobs, err := e.Remote().Claim(t.Context(), "outside",
-			[]job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Second); err != nil || len(jobs) != 1 {
+		if jobs, err := e.Remote().Claim(t.Context(), remote.Claim{Worker: "outside", From: []job.KindState{{Kind: "test.letter", State: "Posted"}}, N: 1, Lease: time.Second}); err != nil || len(jobs) != 1 {
 			t.Fatalf("got %v, %v", jobs, err)
 		}
 		w := start(t, store, (&postbox{}).options(), announcing(nil))
@@ -159,8 +158,7 @@ func TestOutsideWorkersAreAnnounced(t *testing.T) {
 	}
 	w := &harness{Engine: e, t: t, store: e.Store()}
 	j := w.post(engine.Order{})
-	jobs, err := e.Remote().Claim(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1,
-		time.Minute)
+	jobs, err := e.Remote().Claim(t.Context(), remote.Claim{Worker: "outside", From: []job.KindState{{Kind: "test.letter", State: "Posted"}}, N: 1, Lease: time.Minute})
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("got %v, %v", jobs, err)
 	}

@@ -71,7 +71,7 @@ func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 
 // start works on a claimed job in a slot that the caller has taken.
 func (e *Engine) start(p *pool, j *job.Job) {
-	r := &Run{id: j.ID, job: *j, engine: e, actor: e.name}
+	r := &Run{id: j.ID, job: *j, engine: e, in: &e.surroundings, backend: local{e}, actor: e.name}
 	step, cancel := context.WithCancelCause(e.work)
 	r.running, r.lasting = &r.claim, e.lasting
 	r.claim.cancel, r.claim.changed = cancel, make(chan struct{}, 1)
@@ -129,7 +129,7 @@ func (e *Engine) runState(ctx context.Context, r *Run) (held bool) {
 	r.work = e.workOf(r.job.Kind)
 	for tries := 0; ; tries++ {
 		r.newAttempt()
-		o := e.attempt(ctx, r)
+		o := r.attempt(ctx)
 		if r.over {
 			return false
 		}
@@ -164,19 +164,19 @@ func (e *Engine) lost(r *Run, err error) {
 }
 
 // attempt asks the gate and runs the step until the state's time is up. nil means that the claim was lost.
-func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
+func (r *Run) attempt(ctx context.Context) *outcome {
 	j := &r.job
-	r.term = newTerm(ctx, e, j.Expires)
+	r.term = newTerm(ctx, r.in.clock, j.Expires)
 	r.running.serve(j.Version, r.term)
 	defer r.term.end()
 	if b := r.work.foreign(j); b != nil {
-		b.Until = e.clock.Now().Add(time.Minute)
+		b.Until = r.Now().Add(time.Minute)
 		return asOutcome(Wait(*b))
 	}
 	if r.work.Steps[j.State] == nil { // a person moved it to a state without a step here
 		return &outcome{verdict: yields}
 	}
-	err := e.step(r.term, r)
+	err := r.step(r.term)
 	if err != nil && r.term.Err() != nil {
 		switch ended := context.Cause(r.term); {
 		case errors.Is(ended, errLost):
@@ -192,10 +192,10 @@ func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 
 // step asks the gate and runs the step. A panic in either becomes an error: the first is tried again, the second fails
 // the job.
-func (e *Engine) step(ctx context.Context, r *Run) (err error) {
+func (r *Run) step(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.log.Error("panic in a step", "job", r.job.ID, "state", r.job.State, "panic", p, "stack",
+			r.in.log.Error("panic in a step", "job", r.job.ID, "state", r.job.State, "panic", p, "stack",
 				string(debug.Stack()))
 			r.Log().Error("the step is defective", "panic", fmt.Sprint(p))
 			err = &outcome{verdict: retries, cause: cause.Panic,

@@ -29,6 +29,7 @@ type Options struct {
 	Slots    int                // steps that run at once; defaults to 16
 	Lease    time.Duration      // of a claim; defaults to 15 s
 	Renew    time.Duration      // between renewals; defaults to a third of Lease
+	Labels   []string           // of the slots: states that require others are not claimed (Work.Requires)
 	Sweep    time.Duration      // between searches for what no event reported; defaults to 1 s
 	Grace    time.Duration      // for running steps when the engine stops; defaults to 10 s
 	Clock    clock.Clock        // defaults to SystemClock
@@ -60,13 +61,12 @@ type JobLogs interface {
 
 // Engine moves the jobs of one store. Any number of engines may share a store that allows it.
 type Engine struct {
+	surroundings
 	store   job.Store
-	clock   clock.Clock
 	guard   *clock.Guard
 	latest  time.Time // the latest time that an earlier process may have written to records
 	options Options
 	name    string // with an instance part, so that a restarted engine is another worker
-	log     *slog.Logger
 	meter   meter.Meter
 	entropy *lockedEntropy
 	kinds   atomic.Pointer[kinds] // the registered works; replaced as a whole
@@ -90,15 +90,14 @@ type Engine struct {
 	alarms     alarms
 	alarmTimer *time.Timer
 
-	wake     chan struct{}   // to the dispatcher
-	topics   []string        // that are delivered, sorted
-	posts    []chan struct{} // to the deliveries: one for each topic and one for the rest
-	parking  chan struct{}   // to the sweep: there is a new hold
-	steps    sync.WaitGroup
-	progress progressBoard
-	lines    lineNumbers // of remote workers
-	retain   *retention
-	headway  atomic.Int64 // of the sweep: nanoseconds since 1970 by the engine's clock; 0 while it does not run
+	wake    chan struct{}   // to the dispatcher
+	topics  []string        // that are delivered, sorted
+	posts   []chan struct{} // to the deliveries: one for each topic and one for the rest
+	parking chan struct{}   // to the sweep: there is a new hold
+	steps   sync.WaitGroup
+	lines   lineNumbers // of remote workers
+	retain  *retention
+	headway atomic.Int64 // of the sweep: nanoseconds since 1970 by the engine's clock; 0 while it does not run
 }
 
 type lockedEntropy struct {
@@ -163,7 +162,8 @@ func (o Options) withDefaults() Options {
 func New(store job.Store, works []Work, o Options) (*Engine, error) {
 	o = o.withDefaults()
 	e := &Engine{
-		store: store, options: o, log: o.Log, meter: o.Meter, random: o.Rand,
+		surroundings: surroundings{clock: o.Clock, log: o.Log, logs: o.JobLogs},
+		store:        store, options: o, meter: o.Meter, random: o.Rand,
 		entropy: &lockedEntropy{MonotonicEntropy: ulid.Monotonic(o.Entropy, 0)},
 		running: map[job.ID]*running{}, waiters: map[job.ID][]*waiter{},
 		shared: &pool{total: o.Slots, free: o.Slots, search: true},

@@ -263,7 +263,7 @@ func ExampleEngine_Remote() {
 	}
 	places := []job.KindState{{Kind: "order", State: "Placed"}, {Kind: "order", State: "Packed"}}
 	for range 2 {
-		claimed, err := e.Remote().Claim(ctx, "packer-1", places, 1, time.Minute)
+		claimed, err := e.Remote().Claim(ctx, remote.Claim{Worker: "packer-1", From: places, N: 1, Lease: time.Minute})
 		if err != nil || len(claimed) != 1 {
 			log.Fatal(claimed, err)
 		}

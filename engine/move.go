@@ -19,7 +19,7 @@ import (
 // kept for the next commit. Out of a queue state a held job is Refused with an error that the step may return: then the
 // job waits for the hold's end. Gates and limits apply to claims only.
 func (r *Run) Move(ctx context.Context, e lifecycle.Event) error {
-	return r.takes(ctx, e, nil)
+	return r.backend.takes(ctx, r, e, nil)
 }
 
 // Unchanged makes the next Move a Conflict if the record changed after the last Save, Move or Fresh, even if its state
@@ -31,7 +31,7 @@ func (r *Run) Unchanged() { r.exact = true }
 // in the meantime. If the step called [Run.Changed], a change that it has not seen is a Conflict: the job may not need
 // to wait any more.
 func (r *Run) Rest(ctx context.Context, e lifecycle.Event, b job.Blocker) error {
-	return r.takes(ctx, e, &b)
+	return r.backend.takes(ctx, r, e, &b)
 }
 
 // takes is Move, or Rest if there is a blocker.

@@ -24,11 +24,11 @@ func TestServerOnlyStates(t *testing.T) {
 		id := w.post(engine.Order{}).ID
 		at := func(s lc.State) []job.KindState { return []job.KindState{{Kind: "test.letter", State: s}} }
 		for _, s := range []lc.State{"Sorting", "Held", "Delivered", "Nowhere"} {
-			if _, err := w.Remote().Claim(t.Context(), "ann", at(s), 1, 0); job.KindOf(err) != job.Refused {
+			if _, err := w.Remote().Claim(t.Context(), remote.Claim{Worker: "ann", From: at(s), N: 1}); job.KindOf(err) != job.Refused {
 				t.Errorf("%s: got %v", s, err)
 			}
 		}
-		jobs, err := w.Remote().Claim(t.Context(), "ann", at("Posted"), 1, 0)
+		jobs, err := w.Remote().Claim(t.Context(), remote.Claim{Worker: "ann", From: at("Posted"), N: 1})
 		if err != nil || len(jobs) != 1 {
 			t.Fatalf("control: got %v, %v", jobs, err)
 		}

@@ -18,17 +18,15 @@ func (e *Engine) Remote() remote.Workers { return workers{e} }
 type workers struct{ *Engine }
 
 // Claim is part of remote.Workers.
-func (e workers) Claim(
-	ctx context.Context, worker string, from []job.KindState, n int, lease time.Duration,
-) ([]job.Job, error) {
-	if worker == "" || len(from) == 0 || n <= 0 {
+func (e workers) Claim(ctx context.Context, r remote.Claim) ([]job.Job, error) {
+	if r.Worker == "" || len(r.From) == 0 || r.N <= 0 {
 		return nil, job.Errorf(job.Invalid, "claim", "", "a claim needs a worker, states and a number")
 	}
-	if lease <= 0 {
-		lease = e.options.Lease
+	if r.Lease <= 0 {
+		r.Lease = e.options.Lease
 	}
 	var open []job.KindState
-	for _, p := range from {
+	for _, p := range r.From {
 		w := e.workOf(p.Kind)
 		if w == nil {
 			continue
@@ -36,14 +34,16 @@ func (e workers) Claim(
 		if !w.handsOut(p.State) {
 			return nil, serverOnly("claim", "", p)
 		}
-		open = append(open, p)
+		if len(w.missing(p.State, r.Labels)) == 0 {
+			open = append(open, p)
+		}
 	}
 	if len(open) == 0 {
 		return nil, nil
 	}
 	now := e.clock.Now()
 	c := job.Claim{
-		Worker: worker, From: open, N: n, Lease: lease, Now: now, Limits: e.kindsNow().limits,
+		Worker: r.Worker, From: open, N: r.N, Lease: r.Lease, Now: now, Limits: e.kindsNow().limits,
 		Ageing: e.options.Ageing, Suspects: job.NoSuspects,
 	}
 	jobs, err := e.store.Claim(ctx, c)
@@ -158,6 +158,8 @@ func (o *outcome) report(r *remote.Report) {
 		o.verdict, o.err, o.after = retries, errors.New(r.Retry), r.After
 	case r.Fail != "":
 		o.verdict, o.err = fails, errors.New(r.Fail)
+	case r.Yield:
+		o.verdict = yields
 	}
 }
 
@@ -180,7 +182,7 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *rem
 		}
 		rest.Spawn, r = nil, &rest
 	}
-	run := &Run{id: j.ID, epoch: j.Epoch, job: *j, engine: e, work: w, actor: worker}
+	run := &Run{id: j.ID, epoch: j.Epoch, job: *j, engine: e, in: &e.surroundings, work: w, actor: worker}
 	spawn, err := run.apply(r)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ var everywhere = []job.KindState{
 
 func (w *harness) acquire(worker string, n int) []job.Job {
 	w.t.Helper()
-	jobs, err := w.Remote().Claim(w.t.Context(), worker, everywhere, n, 0)
+	jobs, err := w.Remote().Claim(w.t.Context(), remote.Claim{Worker: worker, From: everywhere, N: n})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -296,14 +296,14 @@ func TestAcquireAsksForSomething(t *testing.T) {
 			from   []job.KindState
 			n      int
 		}{{"", everywhere, 1}, {"ann", nil, 1}, {"ann", everywhere, 0}, {"ann", everywhere, -1}} {
-			if _, err := w.Remote().Claim(t.Context(), c.worker, c.from, c.n, 0); job.KindOf(err) != job.Invalid {
+			if _, err := w.Remote().Claim(t.Context(), remote.Claim{Worker: c.worker, From: c.from, N: c.n}); job.KindOf(err) != job.Invalid {
 				t.Errorf("%+v: got %v", c, err)
 			}
 		}
 		if a, b := w.acquire("ann", 1), w.acquire("ben", 9); len(a) != 1 || len(b) != 1 || a[0].ID == b[0].ID {
 			t.Errorf("ann got %d, ben %d of a limit of two", len(a), len(b))
 		}
-		jobs, err := w.Remote().Claim(t.Context(), "cid", []job.KindState{{Kind: "test.none", State: "Posted"}}, 1, 0)
+		jobs, err := w.Remote().Claim(t.Context(), remote.Claim{Worker: "cid", From: []job.KindState{{Kind: "test.none", State: "Posted"}}, N: 1})
 		if err != nil || len(jobs) != 0 {
 			t.Errorf("of no kind: %d jobs, %v", len(jobs), err)
 		}

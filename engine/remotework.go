@@ -18,7 +18,7 @@ const mostSpawned = 500
 // changesRecord reports whether a report changes the record; a report that only logs or shows progress does not.
 func changesRecord(r *remote.Report) bool {
 	return !r.Keep || r.Data != nil || r.Merge != nil || r.Message != nil || r.Priority != nil || r.Tags != nil ||
-		r.Bytes != nil || r.Advanced || r.Cause != "" || len(r.Tasks)+len(r.Messages) > 0 || r.Spawn != nil
+		r.Bytes != nil || r.Deadline != nil || r.Advanced || r.Cause != "" || len(r.Tasks)+len(r.Messages) > 0 || r.Spawn != nil
 }
 
 // expects returns the version that the record must still have, because data is merged into what was read. Zero: any.
@@ -50,6 +50,9 @@ func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 	}
 	if p.Tags != nil {
 		r.SetTags(p.Tags...)
+	}
+	if p.Deadline != nil {
+		r.SetDeadline(*p.Deadline)
 	}
 	if p.Advanced {
 		r.Advanced()
@@ -195,6 +198,8 @@ func mayCause(r *remote.Report, life *lifecycle.Table, h *job.Event) bool {
 		return h.Event == r.Event
 	case r.Wait != nil:
 		return h.Event == lifecycle.Waiting
+	case r.Yield:
+		return h.Event == lifecycle.Yield
 	case r.Retry != "" || r.Fail != "":
 		return h.Event == lifecycle.Backoff || transition.Class == lifecycle.Fail
 	}
@@ -258,7 +263,7 @@ func (n *lineNumbers) drop(l job.Lease) {
 // Report does in a step what a report of a remote worker does, and returns the error that the step must return. Spawned
 // children are committed at once. Job, Epoch, Keep and Again of the report are not read.
 func (r *Run) Report(ctx context.Context, p *remote.Report) error {
-	if err := r.adopt(ctx, p); err != nil {
+	if err := r.backend.adopt(ctx, r, p); err != nil {
 		return err
 	}
 	for i := range p.Log {
@@ -275,10 +280,8 @@ func (r *Run) Report(ctx context.Context, p *remote.Report) error {
 	return nil
 }
 
-// adopt sets what the report states besides its outcome, and creates its children. No kind is removed meanwhile.
+// adopt sets what the report states besides its outcome, and creates its children.
 func (r *Run) adopt(ctx context.Context, p *remote.Report) error {
-	r.engine.defining.RLock()
-	defer r.engine.defining.RUnlock()
 	spawn, err := r.apply(p)
 	if err != nil || p.Spawn == nil {
 		return err

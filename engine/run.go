@@ -20,9 +20,11 @@ type Run struct {
 	job     job.Job
 	id      job.ID
 	epoch   int64
-	engine  *Engine
+	engine  *Engine // nil: this process is a remote worker ([RemoteRun])
+	in      *surroundings
+	backend backend // nil: the report of a remote worker
 	work    *Work
-	running *running // claim; nil: a remote worker
+	running *running // claim; nil: the report of a remote worker
 	claim   running
 	lasting context.Context // of commits: it does not end with the claim
 	actor   string          // the name of the worker
@@ -80,7 +82,7 @@ func (r *Run) Key() string { return fmt.Sprintf("%s/%s", r.job.ID, r.job.State) 
 func (r *Run) Fence() string { return fmt.Sprintf("%s-e%d", r.job.ID, r.job.Epoch) }
 
 // Now returns the engine's time.
-func (r *Run) Now() time.Time { return r.engine.clock.Now() }
+func (r *Run) Now() time.Time { return r.in.clock.Now() }
 
 // Last reports whether a retry of this attempt would be refused because the attempts are used up.
 func (r *Run) Last() bool { return r.job.Attempts+1 >= r.work.policyFor(r.job.State).MaxAttempts }
@@ -151,7 +153,7 @@ func (r *Run) PutTask(t job.Task) {
 
 // Tasks returns the recorded tasks of the job.
 func (r *Run) Tasks(ctx context.Context) ([]job.Task, error) {
-	return r.engine.store.Tasks(ctx, r.job.ID)
+	return r.backend.tasks(ctx, r)
 }
 
 // Send adds a message to the outbox in the commit that ends the attempt. Its key must follow from the work alone.
@@ -171,7 +173,7 @@ func (r *Run) Send(topic, key string, body any) error {
 // but Stale it may be called again, with everything that was set.
 func (r *Run) Save(ctx context.Context) error {
 	set := r.wants
-	err := r.commit(ctx, r.update())
+	err := r.backend.save(ctx, r)
 	if err != nil {
 		r.wants = set
 	}
@@ -230,30 +232,13 @@ func (r *Run) Spawn(ctx context.Context, n int, next func(i int) (Order, error))
 			return err
 		}
 		if orders = append(orders, one); len(orders) == chunk || i == n-1 {
-			if err := r.create(ctx, i+2-len(orders), orders); err != nil {
+			if err := r.backend.spawn(ctx, r, i+2-len(orders), orders); err != nil {
 				return err
 			}
 			orders = orders[:0]
 		}
 	}
 	return nil
-}
-
-// create creates children in one commit; first is the number of the first of them. No kind is removed concurrently.
-func (r *Run) create(ctx context.Context, first int, orders []Order) error {
-	r.engine.defining.RLock()
-	defer r.engine.defining.RUnlock()
-	spawn := make([]job.Created, 0, len(orders))
-	for i, one := range orders {
-		one.Parent, one.ID = r.job.ID, ""
-		spawn = append(spawn, job.Created{})
-		if err := r.engine.prepare(&spawn[i], &one, first+i, r.job.Created); err != nil {
-			return err
-		}
-	}
-	t := r.update()
-	t.Spawn = spawn
-	return r.commit(ctx, t)
 }
 
 // Abandon drops the children that were never created: no more are expected than exist. It commits at once.
@@ -289,7 +274,7 @@ func (r *Run) WaitChildren() error {
 // Fresh reads the record again, for its children's counts or after a change by another party ([Run.Changed]). If the
 // state is another, its timeout applies. An error of kind Stale means that the claim is over.
 func (r *Run) Fresh(ctx context.Context) error {
-	j, err := r.engine.store.Get(ctx, r.job.ID)
+	j, err := r.backend.read(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -308,8 +293,8 @@ func (r *Run) Log() *slog.Logger {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.log == nil {
-		r.log = r.engine.log
-		if logs := r.engine.options.JobLogs; logs != nil {
+		r.log = r.in.log
+		if logs := r.in.logs; logs != nil {
 			r.log = logs.Logger(r.id, r.epoch, r.job.State)
 		}
 	}
@@ -318,5 +303,5 @@ func (r *Run) Log() *slog.Logger {
 
 // Progress reports the progress of the work in this state. It is shown, not stored.
 func (r *Run) Progress(done, total int64, unit string) {
-	r.engine.progress.set(r.id, job.Progress{Done: done, Total: total, Unit: unit, State: r.state(), At: r.Now()})
+	r.in.progress.set(r.id, job.Progress{Done: done, Total: total, Unit: unit, State: r.state(), At: r.Now()})
 }

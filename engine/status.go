@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/engine/status"
@@ -9,7 +11,7 @@ import (
 
 // Status returns the state of the engine that is not part of any record.
 func (e *Engine) Status() *status.Engine {
-	s := &status.Engine{Worker: e.name, Checked: e.options.Impaired != nil}
+	s := &status.Engine{Worker: e.name, Labels: e.options.Labels, Checked: e.options.Impaired != nil}
 	if s.Checked {
 		s.Impairment = e.options.Impaired()
 	}
@@ -40,4 +42,11 @@ func (e *Engine) poolStatus(p *pool) status.Pool {
 	return status.Pool{Slots: p.total, Busy: p.busy, Next: job.Claim{
 		Worker: e.name, From: p.states, Now: e.clock.Now(), Limits: e.kindsNow().limits, Ageing: e.options.Ageing,
 	}}
+}
+
+// Running lists the jobs whose steps run in this engine, sorted.
+func (e *Engine) Running() []job.ID {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Sorted(maps.Keys(e.running))
 }

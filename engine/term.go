@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/stagepost/stagepost/engine/clock"
 )
 
 // term is the context of an attempt. It ends with errExpired when the state's time is up. That time changes when the
@@ -11,8 +13,8 @@ import (
 //
 // Most steps only pass it on. Its channel, and what contexts derived from it need, are made when they are first used.
 type term struct {
-	outer  context.Context // of the claim
-	engine *Engine         // has the clock
+	outer context.Context // of the claim
+	clock clock.Clock
 
 	mu     sync.Mutex      // guards the rest
 	inner  context.Context // answers the methods of a context; nil until one needs a channel or a value
@@ -26,8 +28,8 @@ type term struct {
 }
 
 // newTerm makes the context of an attempt. With a zero time it has no end.
-func newTerm(ctx context.Context, e *Engine, at time.Time) *term {
-	t := &term{outer: ctx, engine: e}
+func newTerm(ctx context.Context, c clock.Clock, at time.Time) *term {
+	t := &term{outer: ctx, clock: c}
 	t.set(at)
 	t.moved = false
 	return t
@@ -108,7 +110,7 @@ func (t *term) set(at time.Time) {
 	if at.IsZero() {
 		return
 	}
-	left := at.Sub(t.engine.clock.Now())
+	left := at.Sub(t.clock.Now())
 	if left <= 0 {
 		t.finish(errExpired)
 		return

@@ -64,7 +64,7 @@ func TestUnregisterDuringACreation(t *testing.T) {
 		{"Workers.Report", outward(bagOf(0, "test.letter")), func(w *harness) {
 			w.post(engine.Order{Kind: "test.bag"})
 			packed := []job.KindState{{Kind: "test.bag", State: "Packed"}}
-			bags, err := w.Remote().Claim(w.t.Context(), "ada", packed, 1, 0)
+			bags, err := w.Remote().Claim(w.t.Context(), remote.Claim{Worker: "ada", From: packed, N: 1})
 			if err != nil || len(bags) != 1 {
 				w.t.Fatalf("got %d bags, %v", len(bags), err)
 			}

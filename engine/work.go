@@ -60,8 +60,15 @@ type Work struct {
 	Slots int
 
 	// Outside states that remote workers claim the states without a step here, by [Engine.Remote]. States with a step
-	// are never claimed by them.
+	// are claimed by them only if Shared has them.
 	Outside bool
+
+	// Shared lists states with a step here that remote workers claim too.
+	Shared []lifecycle.State
+
+	// Requires has the labels that a worker must have to claim jobs in a state ([Options.Labels], remote.Claim). They
+	// are the same for all jobs of the state, so that a claim need not search for jobs that fit.
+	Requires map[lifecycle.State][]string
 
 	// Topics lists the topics of the messages that remote workers may send. Nil: none.
 	Topics []string
@@ -164,7 +171,8 @@ func (w *Work) kind() job.Kind { return job.Kind(w.Life.Name()) }
 // handsOut reports whether remote workers may work on a state.
 func (w *Work) handsOut(s lifecycle.State) bool {
 	k := w.Life.Kind(s)
-	return (k == lifecycle.Work || k == lifecycle.Queue) && w.Outside && w.Steps[s] == nil
+	return (k == lifecycle.Work || k == lifecycle.Queue) && (w.Outside && w.Steps[s] == nil ||
+		slices.Contains(w.Shared, s))
 }
 
 // sends reports whether remote workers may send messages of a topic.
@@ -212,6 +220,11 @@ func (w *Work) validate() error {
 	for s := range w.Gates {
 		if w.Steps[s] == nil {
 			wrong("there is a gate for %s, which has no step", s)
+		}
+	}
+	for _, s := range w.Shared {
+		if w.Steps[s] == nil {
+			wrong("%s is shared with remote workers and has no step", s)
 		}
 	}
 	for _, st := range w.Life.Stages() {

@@ -204,7 +204,7 @@ func (b *board) claim(c *jobCall) error {
 	if c.Expiry > 0 {
 		lease = time.Duration(c.Expiry * float64(time.Second))
 	}
-	got, err := b.engine.Remote().Claim(b.t.Context(), c.Who, onBoards, 1000, lease)
+	got, err := b.engine.Remote().Claim(b.t.Context(), remote.Claim{Worker: c.Who, From: onBoards, N: 1000, Lease: lease})
 	if job.KindOf(err) == job.Invalid {
 		return boardError("ValueError")
 	} else if err != nil {
@@ -352,7 +352,7 @@ func (b *board) expect(e *jobExpect) error {
 // order lists the jobs in the order in which they are granted, one by one.
 func (b *board) order() (names []string, err error) {
 	for {
-		got, err := b.engine.Remote().Claim(b.t.Context(), "looker", onBoards, 1, time.Hour)
+		got, err := b.engine.Remote().Claim(b.t.Context(), remote.Claim{Worker: "looker", From: onBoards, N: 1, Lease: time.Hour})
 		if err != nil || len(got) == 0 {
 			return names, err
 		}

@@ -28,7 +28,7 @@ func newMetrics(r *Server, s *Settings) *metrics.Metrics {
 // bindMetrics joins the metrics to the parts that they ask.
 func (r *Server) bindMetrics() {
 	from := metrics.Sources{Engine: r.Engine, Topics: r.topics(), Watching: r.server.Watching, Disks: r.disks,
-		Waiting: r.store.Waiting}
+		Waiting: r.store.Waiting, Workers: r.server.ListWorkers}
 	if r.backups != nil {
 		from.Backups = func() (time.Time, time.Duration) { return r.backups.last(), r.backups.every }
 	}

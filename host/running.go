@@ -13,7 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/history"
@@ -235,6 +237,7 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 			warn = append([]func() []string{w.Warn}, warn...)
 		}
 	}
+	o.Workers = r.workers
 	o.Warn = func() (all []string) {
 		for _, w := range warn {
 			all = append(all, w()...)
@@ -252,6 +255,16 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	r.bindMetrics()
 	r.http = listen.HTTP(r.server, r.Log)
 	return nil
+}
+
+// workers lists the workers of applications that do not claim over the API.
+func (r *Server) workers() (all []api.WorkerInfo) {
+	for _, a := range r.apps {
+		if l, ok := a.(module.WorkerLister); ok {
+			all = append(all, l.Workers()...)
+		}
+	}
+	return all
 }
 
 // openEndpoints opens the addresses of applications.
@@ -329,7 +342,8 @@ func (r *Server) engineOptions(s *Settings, logs engine.JobLogs) engine.Options 
 		}
 	}
 	return engine.Options{
-		Name: s.serverName(r.Data), Leads: r.store.Leads, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics,
+		Name: s.serverName(r.Data), Leads: r.store.Leads, Slots: s.Slots, Labels: config.List(s.Labels), Lease: s.Lease,
+		Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics,
 		JobLogs: logs, Deliver: deliver,
 		Attempts: s.Attempts, Retain: r.retention(s), Impaired: r.space.impaired,
 	}

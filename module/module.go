@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/config"
@@ -37,12 +38,18 @@ type Module struct {
 	// is enough to list the routes.
 	Part func(s *server.Server, app App) server.Part
 
+	Remote *Remote // its work that other machines can do ([Remote]); nil: none
+
 	LivesIn   func(dir string) ([]*lifecycle.Table, error) // its lifecycles in the files of a data directory
 	Data      []backup.Entry                               // its entries of the data directory
 	Omissible []string                                     // parts that a backup may omit ([backup.Entry.Part])
 	Copies    func(dir string) (backup.Databases, error)   // its databases in a backup set; nil: it has none
 	Reserve   func() int64                                 // bytes of the disk that uploads leave free; nil: none
 	Schemas   map[string]int                               // versions of its databases by file
+
+	// Migrate copies its databases into empty ones, while no server works on either, and compares them. It may be
+	// repeated after an interruption. nil: it has none.
+	Migrate func(ctx context.Context, from, to Databases) (Copied, error)
 
 	Storage  func(ctx context.Context, dir string) (Storage, error)   // what it has outside its entries
 	Check    func(ctx context.Context, d Directory) (Findings, error) // compares records with its files
@@ -77,7 +84,7 @@ type Host struct {
 	Listen func(ctx context.Context, setting, address string) (net.Listener, error)
 }
 
-// App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [StorageLister],
+// App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [WorkerLister], [StorageLister],
 // [Locker], [Measurer], [Listener], [TimeStamper], [Checker] or [FixityChecker].
 type App interface {
 	Works() []engine.Work
@@ -101,6 +108,9 @@ type Reloader interface{ Reload() error }
 
 // Failing cannot continue after its disk fails. Dead returns the error once.
 type Failing interface{ Dead() <-chan error }
+
+// WorkerLister lists workers that do not claim over the API, such as agents.
+type WorkerLister interface{ Workers() []api.WorkerInfo }
 
 // Warner lists problems for /healthz.
 type Warner interface{ Warn() []string }
@@ -158,6 +168,18 @@ type Directory struct {
 	Postgres     string // as in [Host]
 	Installation string
 	Store        job.Store
+}
+
+// Databases is where the databases of applications are.
+type Databases struct {
+	Dir      string // the data directory, in which they are files
+	Postgres string // the URL of the PostgreSQL database in which they are schemas; empty: they are files
+}
+
+// Copied is what a migration copied.
+type Copied struct {
+	Rows   int64
+	Digest string // of all rows, which is the same for both databases; empty: there was nothing to copy
 }
 
 // Findings are the faults that a check found.

@@ -47,7 +47,7 @@ func (s *Server) reported(w http.ResponseWriter, r *http.Request, keep bool) err
 		if err := checkReport(&b.Reports[i], keep); err != nil {
 			return err
 		}
-		if reports[i], err = reportOf(&b.Reports[i], keep); err != nil {
+		if reports[i], err = ReportOf(&b.Reports[i], keep); err != nil {
 			return err
 		}
 	}
@@ -56,6 +56,11 @@ func (s *Server) reported(w http.ResponseWriter, r *http.Request, keep bool) err
 		return err
 	}
 	s.leases.settle(results, b.Worker)
+	leases := make([]job.Lease, len(reports))
+	for i := range reports {
+		leases[i] = job.Lease{Job: reports[i].Job, Epoch: reports[i].Epoch}
+	}
+	s.registry.Reports(b.Worker, leases, results)
 	if len(results) == 1 && results[0].Err != nil {
 		return results[0].Err
 	}
@@ -64,7 +69,7 @@ func (s *Server) reported(w http.ResponseWriter, r *http.Request, keep bool) err
 
 func checkReport(r *api.Report, keep bool) error {
 	n := 0
-	for _, set := range []bool{r.Event != "", r.Wait != nil, r.Retry != "", r.Fail != ""} {
+	for _, set := range []bool{r.Event != "", r.Wait != nil, r.Retry != "", r.Fail != "", r.Yield} {
 		if set {
 			n++
 		}
@@ -73,10 +78,10 @@ func checkReport(r *api.Report, keep bool) error {
 	case r.Job == "" || r.Epoch <= 0:
 		return job.Errorf(job.Invalid, "report", r.Job, "a report names a job and the epoch of its claim")
 	case n > 1:
-		return job.Errorf(job.Invalid, "report", r.Job, "a report has one of event, wait, retry and fail")
+		return job.Errorf(job.Invalid, "report", r.Job, "a report has one of event, wait, retry, fail and yield")
 	case keep && (n > 0 || r.Again || r.Children):
 		return job.Errorf(job.Invalid, "report", r.Job,
-			"an update has no event, wait, retry, fail, again or children: report them")
+			"an update has no event, wait, retry, fail, yield, again or children: report them")
 	case r.After != 0 && (r.Retry == "" || r.After < 0 || r.After > 366*24*3600):
 		return job.Errorf(job.Invalid, "report", r.Job, "after is for retry: 0 to %d seconds", 366*24*3600)
 	case len(r.Tasks) > maxTasks || len(r.Messages) > maxTasks || len(r.Log) > maxLines:
@@ -91,11 +96,11 @@ func checkReport(r *api.Report, keep bool) error {
 	return nil
 }
 
-// reportOf converts a report for the engine.
-func reportOf(r *api.Report, keep bool) (remote.Report, error) {
+// ReportOf converts a report for the engine; keep: it leaves the claim as it is.
+func ReportOf(r *api.Report, keep bool) (remote.Report, error) {
 	to := remote.Report{
 		Job: r.Job, Epoch: r.Epoch, Event: r.Event, Wait: r.Wait, Retry: r.Retry, After: seconds(r.After),
-		Fail: r.Fail, Cause: r.Cause,
+		Fail: r.Fail, Cause: r.Cause, Yield: r.Yield, Deadline: r.Deadline,
 		Children: r.Children, Again: r.Again, Keep: keep,
 		Data: r.Data, Merge: r.Merge, Message: r.Message, Priority: r.Priority, Tags: r.Tags, Bytes: r.Bytes,
 		Advanced: r.Advanced, Tasks: r.Tasks,
@@ -140,7 +145,7 @@ func ParseReport(text []byte, id job.ID, epoch int64) (remote.Report, error) {
 	if err := checkReport(&r, false); err != nil {
 		return remote.Report{}, err
 	}
-	return reportOf(&r, false)
+	return ReportOf(&r, false)
 }
 
 func childOf(o *api.Order) remote.Child {

@@ -153,6 +153,16 @@ func (s *Server) controlRoutes() []Route {
 			Handle: s.release,
 			IO: openapi.IO{Out: api.Holds{},
 				Query: openapi.Single("kind", "state", "group", "owner", "job", "tag", "everything", "who", "why")}},
+		{Method: http.MethodGet, Pattern: "/api/v1/workers", Who: Operator,
+			Doc: "The workers that are known to this server (its own, those that claim over the API, and agents) and all " +
+				"others that have jobs, with the number of their jobs and of those whose lease has expired.",
+			Handle: s.workers, IO: openapi.IO{Out: api.Workers{}}},
+		{Method: http.MethodPost, Pattern: "/api/v1/workers/{name}/drain", Who: Operator,
+			Doc:    "Lets a worker finish its jobs and take no new ones, until it is resumed: note, actor.",
+			Handle: s.drainWorker, IO: openapi.IO{In: api.WorkerDrain{}, Out: api.Workers{}}},
+		{Method: http.MethodPost, Pattern: "/api/v1/workers/{name}/resume", Who: Operator,
+			Doc:    "Lets a drained worker take jobs again: note, actor.",
+			Handle: s.resumeWorker, IO: openapi.IO{In: api.WorkerDrain{}, Out: api.Workers{}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/locks", Who: Operator,
 			Doc: "All locks: of objects, of their entries in the inventory, of local ids; with holder, " +
 				"token and who waits.", Handle: s.locks,
@@ -177,9 +187,6 @@ func (s *Server) controlRoutes() []Route {
 		{Method: http.MethodGet, Pattern: "/api/v1/counts", Who: Operator,
 			Doc: "How many jobs there are by kind, state and group.", Handle: s.counts,
 			IO: openapi.IO{Out: api.Counts{}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/workers", Who: Operator,
-			Doc:    "The workers that have jobs, with the number of their jobs and of those whose lease has expired.",
-			Handle: s.workers, IO: openapi.IO{Out: api.Workers{}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/throughput", Who: Operator,
 			Doc:    "How many jobs of each kind ended in each of the last 24 hours, since this server started.",
 			Handle: s.throughput, IO: openapi.IO{Out: api.Throughput{}}},
@@ -244,6 +251,10 @@ func (s *Server) workerRoutes() []Route {
 			Doc:    "Reports in the middle of the work, as a report without an outcome: the worker keeps its claims.",
 			Handle: s.updates, NoReason: workersAct,
 			IO: openapi.IO{In: api.Reports{}, Out: api.Results{}}},
+		{Method: http.MethodPost, Pattern: "/api/v1/worker/job", Who: Worker,
+			Doc:    "Reads a job that the worker has claimed, as it is now, with its tasks: worker, job, epoch.",
+			Handle: s.workerJob, NoReason: workersAct,
+			IO: openapi.IO{In: api.WorkerLease{}, Out: api.WorkerJob{}}},
 	}
 }
 

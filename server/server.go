@@ -22,6 +22,7 @@ import (
 	"github.com/stagepost/stagepost/server/problem"
 	"github.com/stagepost/stagepost/server/session"
 	"github.com/stagepost/stagepost/server/transfer"
+	"github.com/stagepost/stagepost/server/workers"
 )
 
 // Options of a server. Engine is required.
@@ -48,6 +49,9 @@ type Options struct {
 	Watchers  int          // event streams at once; defaults to 1000. One owner of tokens has a quarter
 	Requests  int          // requests of one owner of tokens at once; defaults to 1024
 	Log       *slog.Logger // defaults to none
+
+	// Workers lists the workers of applications that do not claim over the API; defaults to none.
+	Workers func() []api.WorkerInfo
 
 	MetricsElsewhere bool // the metrics have an address of their own
 	ReasonsRequired  bool // staff must give a reason for everything that it changes
@@ -91,6 +95,7 @@ type Server struct {
 	hub       *hub.Hub
 	endings   *ended
 	leases    *leases
+	registry  *workers.Registry
 	watching  atomic.Int64 // open event streams
 	uploads   transfer.Uploads
 	requests  *session.Quota
@@ -124,6 +129,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(),
 		exact: map[string]exact{}, hub: hub.New(), endings: newEnded(o.Engine.Clock().Now), leases: newLeases(o.Leases),
+		registry: workers.New(o.Engine.Clock().Now),
 		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams",
 			max(1, o.Watchers/4))}
 	s.description = sync.OnceValue(func() []byte {
@@ -137,6 +143,7 @@ func New(o Options) *Server {
 	s.chain = s.guard(http.HandlerFunc(s.route))
 	ctx, cancel := context.WithCancel(context.Background())
 	s.close = cancel
+	s.explainer.UseWorkers(s.takes)
 	s.Store.Watch(ctx, s.hub.Notify)
 	s.Store.Watch(ctx, s.endings.count)
 	if s.Identities != nil {

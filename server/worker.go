@@ -56,9 +56,41 @@ func MayWork(ctx context.Context, op string, id job.ID, p job.KindState) error {
 	return inScope(ctx, op, id, p)
 }
 
+// MayWorkOn refuses a worker whose token names no state of a kind.
+func MayWorkOn(ctx context.Context, op string, k job.Kind) error {
+	who, known := Who(ctx)
+	if !known || who.Role != identity.Worker || who.Work.Names(string(k)) {
+		return nil
+	}
+	return problem.Refuse(http.StatusForbidden, job.Refused,
+		"%s: the token of %s does not name %s (make one with stagepost admin token new --role worker --work %s)",
+		op, who.Name, k, k)
+}
+
 // WorkerOf returns the name of the worker that sends a request: the owner of its token, whatever the request has;
 // without authentication the name in the request.
 func WorkerOf(r *http.Request, said string) string { return workerOf(r, said) }
+
+// maxLabels bounds the labels of a worker.
+const maxLabels = 50
+
+// checkLabels refuses what the list of workers could not show.
+func checkLabels(c *api.Claim) error {
+	if len(c.Labels) > maxLabels {
+		return job.Errorf(job.Invalid, "claim", "", "at most %d labels", maxLabels)
+	}
+	for _, l := range c.Labels {
+		if err := CheckName("a label", l); err != nil {
+			return err
+		}
+	}
+	for name, text := range map[string]string{"host": c.Host, "version": c.Version} {
+		if err := CheckName(name, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
@@ -81,6 +113,9 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 	case c.Wait < 0 || c.Wait > maxWait:
 		return job.Errorf(job.Invalid, "claim", "", "wait must be 0 to %g seconds", maxWait)
 	}
+	if err := checkLabels(&c); err != nil {
+		return err
+	}
 	for _, p := range c.From {
 		if err := inScope(r.Context(), "claim", "", p); err != nil {
 			return err
@@ -93,8 +128,10 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 			return job.Errorf(job.Invalid, "claim", "", "%s has no state %.100q", p.Kind, p.State)
 		}
 	}
-	jobs, err := s.Engine.Remote().Claim(r.Context(), c.Worker, c.From, c.N, seconds(c.Lease))
-	if err == nil && len(jobs) == 0 && c.Wait > 0 {
+	var jobs []job.Job
+	done := s.registry.Claims(&c)
+	defer func() { done(jobs) }()
+	if jobs, err = s.granted(r.Context(), &c); err == nil && len(jobs) == 0 && c.Wait > 0 {
 		jobs, err = s.poll(w, r, &c)
 	}
 	if err != nil {
@@ -102,6 +139,17 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.leases.put(jobs...)
 	return lean.Reply(w, func(b []byte) []byte { return lean.AppendClaimed(b, jobs) })
+}
+
+// granted claims jobs for a worker, unless it is drained.
+func (s *Server) granted(ctx context.Context, c *api.Claim) ([]job.Job, error) {
+	drains, err := s.drains(ctx)
+	if _, drained := drains[c.Worker]; err != nil || drained {
+		return nil, err
+	}
+	return s.Engine.Remote().Claim(ctx, remote.Claim{
+		Worker: c.Worker, From: c.From, N: c.N, Lease: seconds(c.Lease), Labels: c.Labels,
+	})
 }
 
 // poll waits for jobs. An answer that is no longer read costs their first lease, nothing else.
@@ -115,7 +163,7 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *api.Claim) ([]j
 	again := time.NewTicker(pollAgain)
 	defer again.Stop()
 	for {
-		jobs, err := s.Engine.Remote().Claim(r.Context(), c.Worker, c.From, c.N, seconds(c.Lease))
+		jobs, err := s.granted(r.Context(), c)
 		if err != nil || len(jobs) > 0 {
 			return jobs, err
 		}
@@ -146,6 +194,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.registry.Renews(n.Worker, n.Leases, lost)
 	return Reply(w, api.Renewed{Lost: listed(lost)})
 }
 

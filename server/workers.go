@@ -1,90 +1,179 @@
 package server
 
 import (
-	"cmp"
+	"context"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 )
 
-// workerPages bounds what one list of workers reads: 10,000 jobs.
-const workerPages = 10
+// drainTag begins the tag of the hold by which a worker is drained. No job has such a tag: the hold is read when the
+// worker claims.
+const drainTag = "worker="
 
-// workers lists who has jobs: of the states in which jobs are claimed, the jobs are read.
+// drains returns the holds by which workers are drained, by the name of the worker.
+func (s *Server) drains(ctx context.Context) (map[string]job.Hold, error) {
+	holds, err := s.Store.Holds(ctx)
+	var all map[string]job.Hold
+	for _, h := range holds {
+		name, ok := strings.CutPrefix(h.Tag, drainTag)
+		if ok && h.Scope == (job.Scope{Tag: h.Tag}) && h.On(s.Engine.Clock().Now()) {
+			if all == nil {
+				all = map[string]job.Hold{}
+			}
+			all[name] = h
+		}
+	}
+	return all, err
+}
+
+// ListWorkers returns the engine of this server, the workers over the API, and those of applications.
+func (s *Server) ListWorkers(ctx context.Context) ([]api.WorkerInfo, error) {
+	drains, err := s.drains(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Engine.Status()
+	own := api.WorkerInfo{
+		Name: now.Worker, State: api.WorkerIdle, Where: "server", Version: s.Version, Slots: now.Slots,
+		Running: append([]job.ID{}, s.Engine.Running()...), From: append([]job.KindState{}, now.Shared.Next.From...),
+		Labels: append([]string{}, now.Labels...), Seen: s.Engine.Clock().Now(),
+	}
+	for _, k := range s.Engine.Kinds() {
+		if p, ok := now.Own[k]; ok {
+			own.From = append(own.From, p.Next.From...)
+		}
+	}
+	switch {
+	case !now.Open || now.Draining:
+		own.State = api.WorkerDraining
+	case now.Running > 0:
+		own.State = api.WorkerBusy
+	}
+	all := append([]api.WorkerInfo{own}, s.registry.List(drains)...)
+	if s.Workers != nil {
+		all = append(all, s.Workers()...)
+	}
+	return all, nil
+}
+
+// workers answers with the list of workers.
 func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	tallies, err := s.Store.Count(r.Context())
-	if err != nil {
+	answer := api.Workers{At: s.Engine.Clock().Now()}
+	var err error
+	if answer.Workers, err = s.ListWorkers(r.Context()); err != nil {
 		return err
 	}
-	answer := api.Workers{At: s.Engine.Clock().Now(), Workers: []api.WorkerJobs{}}
-	claimed := map[job.KindState]bool{}
-	q := job.Query{Limit: MostPage, Oldest: true}
-	for _, t := range tallies {
-		at := job.KindState{Kind: t.Kind, State: t.State}
-		if t.Claimed == 0 || claimed[at] {
-			continue
-		}
-		claimed[at] = true
-		if !slices.Contains(q.Kinds, t.Kind) {
-			q.Kinds = append(q.Kinds, t.Kind)
-		}
-		if !slices.Contains(q.States, t.State) {
-			q.States = append(q.States, t.State)
-		}
+	if err := s.addClaims(r.Context(), &answer); err != nil {
+		return err
 	}
-	if len(claimed) == 0 {
-		return Reply(w, answer)
-	}
-	found := map[string]*api.WorkerJobs{}
-	for range workerPages {
-		page, err := s.Store.List(r.Context(), q)
-		if err != nil {
-			return err
-		}
-		for i := range page.Jobs {
-			addWorker(found, &page.Jobs[i], &answer)
-		}
-		q.After, answer.Cut = page.Next, page.Next != ""
-		if !answer.Cut {
-			break
-		}
-	}
-	for _, one := range found {
-		slices.Sort(one.Kinds)
-		answer.Workers = append(answer.Workers, *one)
-	}
-	slices.SortFunc(answer.Workers, func(a, b api.WorkerJobs) int {
-		return cmp.Or(cmp.Compare(b.Expired, a.Expired), cmp.Compare(a.Worker, b.Worker))
-	})
 	return Reply(w, answer)
 }
 
-func addWorker(found map[string]*api.WorkerJobs, j *job.Job, answer *api.Workers) {
-	if !j.Claimed() {
-		return
+// drainWorker keeps a worker from taking jobs. It needs not be known: it may not have claimed since the server began.
+func (s *Server) drainWorker(w http.ResponseWriter, r *http.Request) error {
+	return s.actOnWorker(w, r, func(ctx context.Context, scope job.Scope, who, why string) error {
+		_, err := s.Engine.Operator().Hold(ctx, scope, who, why, time.Time{})
+		return err
+	})
+}
+
+// resumeWorker lets a worker take jobs again.
+func (s *Server) resumeWorker(w http.ResponseWriter, r *http.Request) error {
+	return s.actOnWorker(w, r, func(ctx context.Context, scope job.Scope, who, why string) error {
+		_, err := s.Engine.Operator().Release(ctx, scope, who, why)
+		return err
+	})
+}
+
+func (s *Server) actOnWorker(w http.ResponseWriter, r *http.Request,
+	act func(ctx context.Context, scope job.Scope, who, why string) error) error {
+	b, err := Body[api.WorkerDrain](r, true)
+	if err != nil {
+		return err
 	}
-	one := found[j.Worker]
-	if one == nil {
-		one = &api.WorkerJobs{Worker: j.Worker, Sample: j.ID, Oldest: j.Entered, Until: j.Until}
-		found[j.Worker] = one
+	_, who, err := ActorOf(r, "", b.Actor)
+	if err != nil {
+		return err
 	}
-	one.Jobs++
-	if !j.Until.After(answer.At) {
-		one.Expired++
-		one.Sample = j.ID
+	if err := CheckText("note", b.Note, MostNote); err != nil {
+		return err
 	}
-	if !slices.Contains(one.Kinds, j.Kind) {
-		one.Kinds = append(one.Kinds, j.Kind)
+	name := r.PathValue("name")
+	if err := checkWorker("drain", name, 0); err != nil {
+		return err
 	}
-	if j.Entered.Before(one.Oldest) {
-		one.Oldest = j.Entered
+	if name == s.Engine.Status().Worker {
+		return job.Errorf(job.Refused, "drain", "", "%s is the server itself: use stagepost admin drain", name)
 	}
-	if j.Until.Before(one.Until) {
-		one.Until = j.Until
+	if s.Workers != nil {
+		for _, i := range s.Workers() {
+			if i.Name == name {
+				return job.Errorf(job.Refused, "drain", "", "%s is an %s, not a worker of the API: its application drains it",
+					name, i.Where)
+			}
+		}
 	}
+	if err := act(r.Context(), job.Scope{Tag: drainTag + name}, who, b.Note); err != nil {
+		return err
+	}
+	all, err := s.ListWorkers(r.Context())
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(i api.WorkerInfo) bool { return i.Name != name })
+	return Reply(w, api.Workers{Workers: all})
+}
+
+// workerJob answers with a claimed job as it is now.
+func (s *Server) workerJob(w http.ResponseWriter, r *http.Request) error {
+	b, err := Body[api.WorkerLease](r, true)
+	if err != nil {
+		return err
+	}
+	b.Worker = workerOf(r, b.Worker)
+	if err := checkWorker("read", b.Worker, 0); err != nil {
+		return err
+	}
+	j, err := s.Store.Get(r.Context(), b.Job)
+	if err != nil {
+		return err
+	}
+	if j.Epoch != b.Epoch || j.Worker != b.Worker {
+		return job.Errorf(job.Stale, "read", b.Job, "claim %d of %s is over, the record is at %d", b.Epoch, b.Worker,
+			j.Epoch)
+	}
+	if err := inScope(r.Context(), "read", j.ID, job.KindState{Kind: j.Kind, State: j.State}); err != nil {
+		return err
+	}
+	tasks, err := s.Store.Tasks(r.Context(), b.Job)
+	if err != nil {
+		return err
+	}
+	return Reply(w, api.WorkerJob{Job: api.LeasedOf(&j), Tasks: listed(tasks)})
+}
+
+// takes returns the workers that take jobs of a state, for the explainer. On a store of several servers, workers of the
+// others are not known here.
+func (s *Server) takes(p job.KindState, labels []string) explain.Takes {
+	t := s.registry.Takes(p, labels)
+	answer := explain.Takes{Live: t.Live, Last: t.Last, Seen: t.Seen, Unknown: t.New || !s.Store.Properties().Exclusive}
+	drains, err := s.drains(context.Background())
+	if err != nil {
+		answer.Unknown = true
+	}
+	for _, name := range t.Live {
+		if _, ok := drains[name]; ok {
+			answer.Drained = append(answer.Drained, name)
+		}
+	}
+	return answer
 }

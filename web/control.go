@@ -141,10 +141,12 @@ type workersView struct {
 }
 
 type workerRow struct {
-	api.WorkerJobs
+	api.WorkerInfo
 	Kinds  string
 	Oldest string
 	Lease  string
+	Seen   string
+	Sample job.ID // one of its jobs
 	Path   string
 }
 
@@ -154,16 +156,24 @@ func (h *handlers) workers(r *http.Request) (*Frame, error) {
 		return nil, err
 	}
 	return &Frame{Title: "Workers", Body: viewWorkers(h.Pages, &workers), Refresh: overviewRefresh,
-		Lead: "Who works on jobs now. A worker renews its leases; when one expires, another worker continues the " +
-			"job."}, nil
+		Lead: "Who takes jobs, and who has some. A worker renews its leases; when one expires, another worker " +
+			"continues the job."}, nil
 }
 
 // viewWorkers makes the page.
 func viewWorkers(kinds Kinds, in *api.Workers) workersView {
 	v := workersView{Cut: in.Cut}
 	for _, w := range in.Workers {
-		row := workerRow{WorkerJobs: w, Oldest: Ago(in.At, w.Oldest), Lease: Ago(in.At, w.Until),
-			Path: With("/jobs", url.Values{"worker": {w.Worker}, "ended": {"false"}})}
+		row := workerRow{WorkerInfo: w, Path: With("/jobs", url.Values{"worker": {w.Name}, "ended": {"false"}})}
+		if !w.Oldest.IsZero() {
+			row.Oldest, row.Lease = Ago(in.At, w.Oldest), Ago(in.At, w.Until)
+		}
+		if len(w.Running) > 0 {
+			row.Sample = w.Running[0]
+		}
+		if !w.Seen.IsZero() {
+			row.Seen = Ago(in.At, w.Seen)
+		}
 		var names []string
 		for _, k := range w.Kinds {
 			names = append(names, kinds.NameOf(k).Many)

@@ -192,7 +192,7 @@ func inline(svg string) template.HTML {
 
 // viewJob makes the page.
 func viewJob(kinds Kinds, in *jobInput) jobView {
-	record := in.Job.Job // a past position takes the place of the present one
+	record := in.Job.Job // a past position replaces the present one
 	j := &record
 	v := jobView{Row: RowOf(kinds, in.Now, j), Progress: in.Job.Progress, Owners: strings.Join(nonEmpty(j.Group,
 		j.Owner), ", "),

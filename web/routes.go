@@ -116,7 +116,7 @@ func (h *handlers) controlRoutes() []server.Route {
 		FormRoute("/holds/release", server.Operator, "Ends a hold.", h.Post(h.release)),
 		PageRoute("/locks", server.Operator, "A page with the locks.", nil, h.Show("locks.html", h.locks)),
 		FormRoute("/locks/break", server.Operator, "Breaks a lock.", h.Post(h.breakLock)),
-		PageRoute("/workers", server.Operator, "A page with the workers that have jobs.", nil,
+		PageRoute("/workers", server.Operator, "A page with the workers and their jobs.", nil,
 			h.Show("workers.html", h.workers)),
 		PageRoute("/outbox", server.Operator, "A page with messages that leave or have left, and their deliveries.",
 			openapi.Query("job", "topic", "after", "limit", "status"), h.Show("outbox.html", h.outbox)),

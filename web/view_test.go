@@ -105,7 +105,7 @@ func TestTones(t *testing.T) {
 func TestOverview(t *testing.T) {
 	in := &overviewInput{
 		Health:  api.Health{Status: "storage full", Warnings: []string{"the clock is ahead"}},
-		Workers: api.Workers{Workers: []api.WorkerJobs{{Worker: "a", Expired: 1}, {Worker: "b"}}},
+		Workers: api.Workers{Workers: []api.WorkerInfo{{Name: "a", Expired: 1}, {Name: "b"}}},
 		Holds:   api.QueueHolds{Holds: []api.QueueHold{{Jobs: 3}}},
 		Attention: attention{At: noon, Stuck: api.Stuck{Found: 9, Stuck: []api.StuckJob{{Job: "let_1",
 			Kind: "letter", State: "Writing",

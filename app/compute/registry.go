@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -110,6 +111,27 @@ func (a *App) Agents() []Agent {
 			one.Draining, one.Drain = true, &d
 		}
 		list = append(list, one)
+	}
+	return list
+}
+
+// Workers lists the executors as workers. A drained one is among those that drain, one that does not answer is silent.
+func (a *App) Workers() []api.WorkerInfo {
+	var list []api.WorkerInfo
+	for _, one := range a.Agents() {
+		w := api.WorkerInfo{
+			Name: one.Name, State: api.WorkerIdle, Where: "agent", Slots: one.Capacity.Slots, Running: []job.ID{},
+			From: []job.KindState{{Kind: JobKind, State: Running}}, Labels: []string{}, Seen: one.Since,
+		}
+		switch {
+		case !one.Up:
+			w.State = api.WorkerSilent
+		case one.Draining || one.Capacity.Draining:
+			w.State = api.WorkerDraining
+		case one.Capacity.Free < one.Capacity.Slots:
+			w.State = api.WorkerBusy
+		}
+		list = append(list, w)
 	}
 	return list
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -107,7 +108,7 @@ func TestCompletedIsOwed(t *testing.T) {
 			t.Errorf("control: %v", err)
 		}
 		at := []job.KindState{{Kind: compute.JobKind, State: compute.Retrieving}}
-		if _, err := w.eng.Remote().Claim(t.Context(), "ann", at, 1, 0); job.KindOf(err) != job.Refused {
+		if _, err := w.eng.Remote().Claim(t.Context(), remote.Claim{Worker: "ann", From: at, N: 1}); job.KindOf(err) != job.Refused {
 			t.Errorf("a worker elsewhere: got %v", err)
 		}
 	})

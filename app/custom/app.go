@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
@@ -28,7 +27,8 @@ type Options struct {
 	Dir     string  // where added lifecycles are kept
 	Files   string  // a directory of lifecycles that the operator keeps; empty: none
 	Temp    string  // where directories of commands are made
-	Sandbox Sandbox // nil: lifecycles with commands are refused
+	Sandbox Sandbox // nil: this process runs no commands
+	Remote  bool    // remote workers may run commands; without it and a sandbox, lifecycles with commands are refused
 
 	Transport http.RoundTripper // of webhooks; defaults to one that checks no addresses
 
@@ -230,9 +230,9 @@ func (a *App) free(f *File) error {
 			name)
 	}
 	for _, state := range slices.Sorted(maps.Keys(f.spec.Work)) {
-		if len(f.spec.Work[state].Command) > 0 && a.options.Sandbox == nil {
+		if len(f.spec.Work[state].Command) > 0 && a.options.Sandbox == nil && !a.options.Remote {
 			return job.Errorf(job.Refused, "lifecycle", "",
-				"%s has a command, and this server runs none: see the setting lifecycle.commands", state)
+				"%s has a command, and this server runs none: see the settings lifecycle.commands and lifecycle.remote", state)
 		}
 	}
 	return nil
@@ -242,41 +242,9 @@ func (a *App) register(ctx context.Context, f *File) error {
 	if err := a.free(f); err != nil {
 		return err
 	}
-	if err := a.engine.Register(ctx, a.work(f)); err != nil {
+	if err := a.engine.Register(ctx, a.options.work(f)); err != nil {
 		return err
 	}
 	a.files[f.Table.Name()] = f
 	return nil
-}
-
-// work makes what the engine registers.
-func (a *App) work(f *File) engine.Work {
-	w := engine.Work{
-		Life: f.Table, Prefix: f.spec.Prefix, Slots: f.spec.Slots, Keep: time.Duration(f.spec.Keep),
-		Adopts:  f.spec.Adopts,
-		Outside: true, Orders: true, Steps: map[lifecycle.State]engine.Step{},
-		Policies: map[lifecycle.State]engine.Policy{},
-	}
-	for state, s := range f.spec.Work {
-		switch {
-		case s.Pass:
-			w.Steps[state] = func(context.Context, *engine.Run) error { return nil }
-		case len(s.Command) > 0:
-			w.Steps[state] = a.command(f.Table, s)
-		}
-		w.Policies[state] = engine.Policy{
-			Timeout: time.Duration(s.Deadline), MaxAttempts: s.Attempts,
-			Backoff: engine.Backoff{First: time.Duration(s.Backoff.First), Max: time.Duration(s.Backoff.Max)},
-		}
-	}
-	if len(f.spec.Webhooks) > 0 {
-		w.Topics = []string{Topic}
-	}
-	for _, l := range f.spec.Limits {
-		w.Limits = append(w.Limits, job.Limit{
-			Name: l.Name, Kind: job.Kind(f.Table.Name()), Guard: l.States, Max: l.Max, PerOwner: l.Per == "owner",
-			PerGroup: l.Per == "group",
-		})
-	}
-	return w
 }

@@ -45,12 +45,12 @@ func (e *ended) Error() string { return e.text }
 func (e *ended) Cause() string { return e.cause }
 
 // command returns the step that runs the command of a state.
-func (a *App) command(life *lifecycle.Table, w *work) engine.Step {
+func (o *Options) command(life *lifecycle.Table, w *work) engine.Step {
 	return func(ctx context.Context, r *engine.Run) error {
-		if err := os.MkdirAll(a.options.Temp, 0o700); err != nil {
+		if err := os.MkdirAll(o.Temp, 0o700); err != nil {
 			return err
 		}
-		dir, err := os.MkdirTemp(a.options.Temp, "run-")
+		dir, err := os.MkdirTemp(o.Temp, "run-")
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (a *App) command(life *lifecycle.Table, w *work) engine.Step {
 			return err
 		}
 		out, problems := &lines{log: r.Log(), level: slog.LevelInfo}, &lines{log: r.Log(), level: slog.LevelWarn}
-		e, err := a.options.Sandbox.Run(ctx, &sandbox.Command{
+		e, err := o.Sandbox.Run(ctx, &sandbox.Command{
 			Argv: w.Command, Env: environment(w, r), Dir: dir, Network: w.Network, Stdout: out, Stderr: problems,
 			Limits: sandbox.Limits{
 				Wall: time.Duration(w.Timeout), CPU: time.Duration(w.Limits.CPU), Memory: int64(w.Limits.Memory),
@@ -77,12 +77,12 @@ func (a *App) command(life *lifecycle.Table, w *work) engine.Step {
 		case err != nil:
 			return fmt.Errorf("the command cannot be run: %w", err)
 		}
-		return a.conclude(ctx, r, life, w, dir, &e)
+		return o.conclude(ctx, r, life, w, dir, &e)
 	}
 }
 
 // conclude makes the outcome of how the command ended and of its report.
-func (a *App) conclude(ctx context.Context, r *engine.Run, life *lifecycle.Table, w *work, dir string,
+func (o *Options) conclude(ctx context.Context, r *engine.Run, life *lifecycle.Table, w *work, dir string,
 	e *sandbox.Ending) error {
 	switch {
 	case e.Cause != sandbox.Itself && e.Cause != sandbox.Signal:
@@ -90,7 +90,7 @@ func (a *App) conclude(ctx context.Context, r *engine.Run, life *lifecycle.Table
 	case e.Cause == sandbox.Signal:
 		return engine.Retry(&ended{string(e.Cause), "the command was ended by " + e.Signal})
 	}
-	report, err := a.report(dir, r)
+	report, err := o.report(dir, r)
 	if err != nil {
 		return engine.Fail("report", err)
 	}
@@ -119,7 +119,7 @@ func (a *App) conclude(ctx context.Context, r *engine.Run, life *lifecycle.Table
 }
 
 // report reads what the command left in report.json, as a remote worker would report it. Without the file it is empty.
-func (a *App) report(dir string, r *engine.Run) (*remote.Report, error) {
+func (o *Options) report(dir string, r *engine.Run) (*remote.Report, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (a *App) report(dir string, r *engine.Run) (*remote.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := a.options.Report(text, r.Job().ID, r.Job().Epoch)
+	report, err := o.Report(text, r.Job().ID, r.Job().Epoch)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", reportFile, err)
 	}
@@ -153,11 +153,7 @@ func (a *App) report(dir string, r *engine.Run) (*remote.Report, error) {
 // describe writes what the command works on.
 func describe(dir string, r *engine.Run) error {
 	j := r.Job()
-	text, err := json.Marshal(api.Leased{
-		ID: j.ID, Kind: j.Kind, State: j.State, Epoch: j.Epoch, Until: j.Until, Attempts: j.Attempts, Starts: j.Starts,
-		Retries: j.Retries, Expires: j.Expires, Parent: j.Parent, Group: j.Group, Owner: j.Owner, Spec: j.Spec,
-		Data: j.Data,
-	})
+	text, err := json.Marshal(api.LeasedOf(&j))
 	if err != nil {
 		return job.Errorf(job.Internal, "describe", j.ID, "%w", err)
 	}

@@ -64,6 +64,7 @@ type work struct {
 	Attempts int
 	Backoff  struct{ First, Max duration }
 	Deadline duration
+	Requires []string // labels of workers
 }
 
 // others are the keys of a file that package notation does not read.
@@ -103,6 +104,7 @@ func positive(n ast.Node, v int64, err error) error {
 var (
 	namePattern   = regexp.MustCompile(`^[a-z][a-z0-9-]*(\.[a-z][a-z0-9-]*)*$`)
 	prefixPattern = regexp.MustCompile(`^[a-z][a-z0-9]{1,9}$`)
+	labelPattern  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}(=[A-Za-z0-9._-]{1,100})?$`)
 	yamlPlace     = regexp.MustCompile(`^\[(\d+):(\d+)\] `)
 )
 
@@ -301,6 +303,14 @@ func (c *checker) checkWork(state lifecycle.State, w *work) {
 	}
 	if w.Network != "" && w.Network != "none" && w.Network != "host" {
 		c.problem(append(keys, "network"), "network must be none or host, not %q", w.Network)
+	}
+	for _, l := range w.Requires {
+		if !labelPattern.MatchString(l) {
+			c.problem(append(keys, "requires"), "the label %q is not NAME or NAME=VALUE of letters, digits, -, _ and .", l)
+		}
+	}
+	if w.Pass && len(w.Requires) > 0 {
+		c.problem(append(keys, "requires"), "requires is for a command or worker: true")
 	}
 	if w.Attempts < 0 || w.Limits.Processes < 0 {
 		c.problem(keys, "attempts and processes must be more than 0")

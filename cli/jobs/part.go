@@ -32,7 +32,7 @@ func Part(call *cli.Call) cli.Part {
 		},
 		Daily: []*cobra.Command{c.list(), c.show(), c.why(), logs, c.watch(), c.retry()},
 		More: []*cobra.Command{
-			c.history(), c.stuck(), c.create(), c.cancel(), c.stop(), hold, release, c.delete(), c.priority(),
+			c.history(), c.stuck(), c.workers(), c.create(), c.cancel(), c.stop(), hold, release, c.delete(), c.priority(),
 			c.event(),
 		},
 		Missing: func(path []string, _ *job.Error) string {

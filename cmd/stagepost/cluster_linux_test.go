@@ -162,7 +162,7 @@ func TestCluster(t *testing.T) {
 	permits, stop := c.deposit(ctx, d)
 	turns := map[string]int{}
 	for n := range *clusterTurns {
-		for range *clusterJobs * (n + 1) / *clusterTurns - *clusterJobs*n / *clusterTurns { // under way in the next turn
+		for range *clusterJobs*(n+1) / *clusterTurns - *clusterJobs*n / *clusterTurns { // under way in the next turn
 			permits <- struct{}{}
 		}
 		turns[c.disturb()]++

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,8 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 )
+
+var clusterFaults = flag.Bool("cluster.faults", false, "run TestClusterDatabase, which waits for time limits of the store")
 
 // batch hands in one batch and waits for its end.
 func (c *cluster) batch(ctx context.Context, api *client.Client, key string) {
@@ -52,6 +56,9 @@ func healthy(ctx context.Context, t *testing.T, api *client.Client) {
 // crashes and starts again, and it accepts no further connections. The server continues by itself, and a batch that is
 // handed in afterwards is completed.
 func TestClusterDatabase(t *testing.T) {
+	if !*clusterFaults {
+		t.Skip("a part of make soak: -cluster.faults")
+	}
 	c := newCluster(t, 1, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -140,5 +147,18 @@ func TestClusterRolls(t *testing.T) {
 	stop()
 	busy.Wait()
 	c.batch(ctx, api, "after")
+	for _, m := range c.servers {
+		m.signal(t, os.Interrupt)
+		if err := m.Wait(); err != nil {
+			t.Errorf("the server did not stop well: %v", err)
+		}
+	}
+	for _, command := range []string{"verify", "fsck"} { // without a server
+		check := exec.Command(c.servers[0].Path, "admin", command, "--data", c.servers[1].data)
+		check.Env = append(os.Environ(), "STAGEPOST_STORE="+databaseURL(c.database), "STAGEPOST_SHARED="+c.shared)
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", command, err, out)
+		}
+	}
 	t.Logf("%d requests during two restarts, %d failed", done.Load(), failed.Load())
 }

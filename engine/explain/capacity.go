@@ -14,7 +14,7 @@ import (
 
 // whyCapacity checks the limits and the slots, by what the next claim of the engine would do.
 func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job, x *api.Explanation) error {
-	if j.Claimed() || w.Steps[j.State] == nil {
+	if j.Claimed() || w.Steps[j.State] == nil || !e.takenHere(j) {
 		return nil
 	}
 	now := e.engine.Status()

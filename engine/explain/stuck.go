@@ -14,21 +14,23 @@ import (
 
 // What makes a job stuck.
 const (
-	StuckSlow    = "slow"      // in its state for longer than usual
-	StuckOverdue = "overdue"   // its time in the state is up, and it has not moved
-	StuckSilent  = "silent"    // its worker has not reported since its lease expired
-	StuckHeld    = "held"      // held for more than a week
-	StuckBatch   = "old-batch" // a batch of more than a day
+	StuckSlow     = "slow"      // in its state for longer than usual
+	StuckOverdue  = "overdue"   // its time in the state is up, and it has not moved
+	StuckSilent   = "silent"    // its worker has not reported since its lease expired
+	StuckHeld     = "held"      // held for more than a week
+	StuckBatch    = "old-batch" // a batch of more than a day
+	StuckNoWorker = "no-worker" // no live worker has taken jobs of its state for more than five minutes
 )
 
 // Bounds of one check.
 const (
-	stuckRead    = 10_000 // open jobs of a kind that one check reads, the oldest first
-	stuckRows    = 100    // rows by default
-	stuckReasons = 3      // reasons from Why in one row
-	stuckHeld    = 7 * 24 * time.Hour
-	stuckBatch   = 24 * time.Hour
-	stuckGrace   = 10 * time.Second // time for the sweep to move overdue jobs
+	stuckRead     = 10_000 // open jobs of a kind that one check reads, the oldest first
+	stuckRows     = 100    // rows by default
+	stuckReasons  = 3      // reasons from Why in one row
+	stuckHeld     = 7 * 24 * time.Hour
+	stuckBatch    = 24 * time.Hour
+	stuckNoWorker = 5 * time.Minute
+	stuckGrace    = 10 * time.Second // time for the sweep to move overdue jobs
 )
 
 // StuckQuery asks for stuck jobs.
@@ -104,6 +106,7 @@ type stuck struct {
 	holds     []job.Hold
 	report    StuckReport
 	rows      []candidate
+	taken     map[job.KindState]bool // states whose jobs a live worker takes
 }
 
 // scan checks the open jobs of a kind, the oldest first.
@@ -159,6 +162,9 @@ func (s *stuck) check(j *job.Job, u Usual) {
 		add(StuckSilent, late, stuckGrace,
 			fmt.Sprintf("the lease of worker %s expired %s ago", j.Worker, rounded(late)))
 	}
+	if b := s.noWorker(j, stay); b != nil {
+		add(StuckNoWorker, s.at.Sub(b.Since), stuckNoWorker, b.Sentence)
+	}
 	if held := s.held(j); held > 0 {
 		add(StuckHeld, held, stuckHeld, fmt.Sprintf("held for %s", rounded(held)))
 	}
@@ -169,6 +175,20 @@ func (s *stuck) check(j *job.Job, u Usual) {
 	if len(row.Reasons) > 0 {
 		s.rows = append(s.rows, row)
 	}
+}
+
+// noWorker is [Explainer.noWorker] for a job that is due and has been in its state for long enough.
+func (s *stuck) noWorker(j *job.Job, stay time.Duration) *job.Blocker {
+	w, at := s.explainer.engine.Work(j.Kind), job.KindState{Kind: j.Kind, State: j.State}
+	if w == nil || stay <= stuckNoWorker || j.Claimed() || j.Due.After(s.at) || s.taken[at] {
+		return nil
+	}
+	b := s.explainer.noWorker(w, j)
+	if s.taken == nil {
+		s.taken = map[job.KindState]bool{}
+	}
+	s.taken[at] = b == nil
+	return b
 }
 
 // held returns how long a job has been held: by its state, or by the oldest hold on it.

@@ -17,24 +17,26 @@ import (
 
 // Codes of blockers, besides those that the engine, its gates and its steps record.
 const (
-	BlockDue     = "due"     // it is not due yet: a backoff, or its order has a time
-	BlockClaim   = "claim"   // a worker has claimed it
-	BlockLimit   = "limit"   // as many as allowed are under way
-	BlockBusy    = "busy"    // every slot is taken
-	BlockBehind  = "behind"  // other jobs go first
-	BlockAlone   = "alone"   // a job that may have crashed its workers runs alone
-	BlockPerson  = "person"  // a person has to decide
-	BlockTimer   = "timer"   // a timer will move it
-	BlockOutside = "outside" // something outside has to happen
-	BlockStorage = "storage" // the server's storage accepts no writes: of every job
-	BlockEnded   = "ended"   // it has ended
+	BlockDue      = "due"       // it is not due yet: a backoff, or its order has a time
+	BlockClaim    = "claim"     // a worker has claimed it
+	BlockLimit    = "limit"     // as many as allowed are under way
+	BlockBusy     = "busy"      // every slot is taken
+	BlockBehind   = "behind"    // other jobs go first
+	BlockAlone    = "alone"     // a job that may have crashed its workers runs alone
+	BlockPerson   = "person"    // a person has to decide
+	BlockTimer    = "timer"     // a timer will move it
+	BlockNoWorker = "no-worker" // no live worker takes jobs of its state
+	BlockOutside  = "outside"   // something outside has to happen
+	BlockStorage  = "storage"   // the server's storage accepts no writes: of every job
+	BlockEnded    = "ended"     // it has ended
 )
 
 // Explainer explains the jobs of one engine. Make one with [New] and reuse it: it caches usual durations for a minute.
 type Explainer struct {
-	engine *engine.Engine
-	store  job.Store
-	usual  usual
+	engine  *engine.Engine
+	store   job.Store
+	usual   usual
+	workers RemoteWorkers // nil: none are known
 }
 
 // New makes an explainer.
@@ -206,8 +208,12 @@ func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *jo
 	if block.Rests(j) {
 		return whyRests(w, j, can)
 	}
-	if w.Steps[j.State] != nil {
+	if w.Steps[j.State] != nil && e.takenHere(j) {
 		return nil
+	}
+	if b := e.noWorker(w, j); b != nil {
+		b.Remedies = append(b.Remedies, can...)
+		return b
 	}
 	b := &job.Blocker{Code: BlockOutside, Since: j.Entered, Until: j.Expires,
 		Sentence: fmt.Sprintf("%s waits for something outside", j.State)}

@@ -14,8 +14,9 @@ import (
 
 // Workers is the side of an engine that remote workers use. A zero lease means the default of the engine.
 type Workers interface {
-	// Claim claims up to n jobs for a worker in the states it names, under the same limits as the engine's own claims.
-	Claim(ctx context.Context, worker string, from []job.KindState, n int, lease time.Duration) ([]job.Job, error)
+	// Claim claims jobs for a worker in the states it names, under the same limits as the engine's own claims. States
+	// whose labels the worker does not have are left out.
+	Claim(ctx context.Context, c Claim) ([]job.Job, error)
 	// Renew renews claims of a worker and returns those that are over.
 	Renew(ctx context.Context, worker string, leases []job.Lease, lease time.Duration) ([]job.Lease, error)
 	// Report commits what a worker reports. Each report succeeds or fails alone. A report that is repeated because its
@@ -24,8 +25,25 @@ type Workers interface {
 	Report(ctx context.Context, worker string, records []job.Job, reports []Report) ([]job.Result, error)
 }
 
+// Server is what a remote worker requests of its server in the middle of the work on a job.
+type Server interface {
+	// Update commits a report that leaves the claim as it is (Keep). It repeats the request until it has an answer.
+	Update(ctx context.Context, r Report) error
+	// Read returns the record and the tasks of a job that the worker has claimed, or kind Stale.
+	Read(ctx context.Context, l job.Lease) (job.Job, []job.Task, error)
+}
+
+// Claim requests up to N jobs for a worker.
+type Claim struct {
+	Worker string
+	From   []job.KindState
+	N      int
+	Lease  time.Duration
+	Labels []string // that the worker has
+}
+
 // Report is a worker's report about a job that it claimed: an outcome as a step returns it, and what a step sets by the
-// methods of its run. At most one of Event, Wait, Retry and Fail is set; without them the outcome is success.
+// methods of its run. At most one of Event, Wait, Retry, Fail and Yield is set; without them the outcome is success.
 type Report struct {
 	Job   job.ID
 	Epoch int64
@@ -35,6 +53,7 @@ type Report struct {
 	After time.Duration // Retry: at least this pause
 	Fail  string        // the error
 	Cause string        // of Retry or Fail
+	Yield bool          // the worker stops: the job returns to its queue, and no attempt is counted
 	// the job waits until all its children have ended; the rest of the report applies after that
 	Children bool
 	Again    bool // the worker claims the next state in the same commit, where a claim would be granted
@@ -46,7 +65,8 @@ type Report struct {
 	Priority *int
 	Tags     []string // that holds and limits can name, besides the group; nil: unchanged
 	Bytes    *int64
-	Advanced bool // earlier claims without a report no longer count towards poison
+	Deadline *time.Time // when the job must have ended, counted from the state that the report leads to
+	Advanced bool       // earlier claims without a report no longer count towards poison
 	Tasks    []job.Task
 	Messages []Message
 	Log      []Line

@@ -10,6 +10,7 @@ import (
 // Engine is the state of an engine now.
 type Engine struct {
 	Worker   string        // the name under which it claims
+	Labels   []string      // of its slots
 	Open     bool          // it takes jobs: Run is under way and not stopping
 	Running  int           // steps
 	Slots    int           // steps that may run at once, of all kinds

@@ -43,7 +43,7 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 					"  stagepost admin drain --note 'storage moves'",
 				c.token(), c.health(), c.clock(), c.fsck(), c.verify(), c.export(), c.accept(), c.backup(), c.restore(),
 				c.config()), c.fixity()},
-			Server: []*cobra.Command{c.serve(), c.version()},
+			Server: []*cobra.Command{c.serve(), c.work(), c.version()},
 			More:   []*cobra.Command{c.verifyExport()},
 			Hidden: []*cobra.Command{c.docs()},
 			Code:   code,

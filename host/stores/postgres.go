@@ -53,7 +53,7 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 	}
 	return &Store{
 		Jobs: s, Closer: open, Installation: s.Installation(), Postgres: where, Place: place(where), Leads: s.Leads, Leader: s.Leader,
-		Verify: s.Verify, Retries: s.Failures, Connections: s.Connections, Instead: instead,
+		Named: named{s}, Verify: s.Verify, Retries: s.Failures, Connections: s.Connections, Instead: instead,
 	}, nil
 }
 
@@ -125,4 +125,19 @@ func (s *Store) Lead(ctx context.Context) string {
 		return "none at this moment"
 	}
 	return name
+}
+
+// named finds jobs by what people write of an id.
+type named struct{ *postgres.Store }
+
+// mostIDs is how many jobs one part of an id finds.
+const mostIDs = 100
+
+// IDs is part of cli.JobStore.
+func (n named) IDs(ctx context.Context, part string) (ids []job.ID, err error) {
+	jobs, err := n.Named(ctx, part, "", mostIDs)
+	for i := range jobs {
+		ids = append(ids, jobs[i].ID)
+	}
+	return ids, err
 }

@@ -89,11 +89,11 @@ func compare(ctx context.Context, from, to Side, tables []string) (Copied, error
 
 // snapshot reads in a transaction that sees one state.
 func (s *Side) snapshot(ctx context.Context, do func(tx *sql.Tx) error) error {
-	var options *sql.TxOptions
+	options := sql.TxOptions{ReadOnly: true} // in SQLite that is enough
 	if s.Postgres {
-		options = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+		options.Isolation = sql.LevelRepeatableRead
 	}
-	tx, err := s.Read.BeginTx(ctx, options)
+	tx, err := s.Read.BeginTx(ctx, &options)
 	if err != nil {
 		return err
 	}

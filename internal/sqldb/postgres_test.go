@@ -67,20 +67,18 @@ func TestLoss(t *testing.T) {
 		if control {
 			s.afterFailure = func() { s.seq++ }
 		}
-		check(t, count(t.Context(), s))
-		proxy.Arm(0)
-		check(t, count(t.Context(), s))
-		calls, _ := proxy.Calls()
 		cuts, twice := map[string]int{}, 0
-		for at := 1; at <= calls; at++ {
+		for at := 1; ; at++ {
 			proxy.Arm(0)
 			before := counted(t, s)
 			check(t, count(t.Context(), s)) // the connection is there again
 			proxy.Arm(at)
 			check(t, count(t.Context(), s))
 			_, cut := proxy.Calls()
+			if proxy.Arm(0); cut == "" {
+				break // it has fewer calls
+			}
 			cuts[cut]++
-			proxy.Arm(0)
 			switch n := counted(t, s) - before; {
 			case n == 3 && control:
 				twice++
@@ -88,8 +86,8 @@ func TestLoss(t *testing.T) {
 				t.Errorf("call %d, %s: two writes counted %d", at, cut, n)
 			}
 		}
-		t.Logf("control %v: %d calls, %v, %d written twice", control, calls, cuts, twice)
-		if len(cuts) != 3 || cuts[""] > 0 || control != (twice > 0) {
+		t.Logf("control %v: lost %v, %d written twice", control, cuts, twice)
+		if len(cuts) != 3 || cuts["an answer"] < 4 || control != (twice > 0) {
 			t.Errorf("control %v: lost %v, %d were written twice", control, cuts, twice)
 		}
 	}
@@ -101,25 +99,28 @@ func TestTerminated(t *testing.T) {
 	proxy := server.Server(t).Proxy(t)
 	s := open(t, proxy.Through(database), Options{})
 	check(t, count(t.Context(), s))
-	proxy.Arm(0)
-	check(t, count(t.Context(), s))
-	calls, _ := proxy.Calls()
 	direct := open(t, database, Options{})
-	for at := 1; at <= calls; at++ {
+	for at := 1; ; at++ {
 		before, ended := counted(t, direct), 0
 		proxy.ArmDo(at, func() {
 			check(t, direct.Read.QueryRowContext(t.Context(), `SELECT count(pg_terminate_backend(pid, 10000))
 				FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&ended))
 		})
 		check(t, count(t.Context(), s))
-		if n := counted(t, direct) - before; n != 1 || ended == 0 {
+		if n := counted(t, direct) - before; n != 1 {
 			t.Errorf("call %d: %d connections were ended, and a write counted %d", at, ended, n)
+		}
+		if ended == 0 { // it has fewer calls
+			if proxy.Arm(0); at < 10 {
+				t.Errorf("only %d calls", at)
+			}
+			return
 		}
 	}
 }
 
-// TestOneWriterAtATime: what a transaction read is still so when it writes, also with another server. The control is two
-// servers that take different locks: one overwrites what the other one counted.
+// TestOneWriterAtATime: what a transaction read is still so when it writes, also with another server. The control is
+// two servers that take different locks: one overwrites what the other one counted.
 func TestOneWriterAtATime(t *testing.T) {
 	for _, control := range []bool{false, true} {
 		database := server.Database(t)

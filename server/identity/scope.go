@@ -29,6 +29,16 @@ func (w Work) Allows(kind, state string) bool {
 	return false
 }
 
+// Names reports whether the list has a kind of jobs, or a state of it.
+func (w Work) Names(kind string) bool {
+	for part := range strings.SplitSeq(string(w), ",") {
+		if k, _, _ := strings.Cut(part, "/"); k == kind {
+			return true
+		}
+	}
+	return false
+}
+
 // Validate returns what is wrong with the list.
 func (w Work) Validate() error {
 	if w == "" {

@@ -66,6 +66,25 @@ func appendLeased(b []byte, j *job.Job) []byte {
 	b = appendSome(b, `,"owner":`, j.Owner)
 	b = appendRaw(b, `,"spec":`, j.Spec)
 	b = appendRaw(b, `,"data":`, j.Data)
+	b = appendSome(b, `,"definition":`, j.Definition)
+	for i, tag := range j.Tags {
+		if i == 0 {
+			b = append(b, `,"tags":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = appendText(b, tag)
+	}
+	if len(j.Tags) > 0 {
+		b = append(b, ']')
+	}
+	if !j.Deadline.IsZero() {
+		b = appendTime(append(b, `,"deadline":`...), j.Deadline)
+	}
+	if j.Children.Expected > 0 {
+		text, _ := json.Marshal(&j.Children) // plain fields: cannot fail
+		b = append(append(b, `,"children":`...), text...)
+	}
 	return append(b, '}')
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -24,6 +25,8 @@ type Sources struct {
 	// operations that wait for the store's commit loop; nil leaves them out
 	Waiting  func() int
 	Watching func() int // open event streams; nil leaves them out
+	// the workers that are known; nil leaves them out
+	Workers func(ctx context.Context) ([]api.WorkerInfo, error)
 	// the newest backup's moment, and the time between scheduled ones; nil leaves them out
 	Backups func() (last time.Time, every time.Duration)
 	// the newest time stamp of the histories, and the time between them; nil leaves them out
@@ -73,6 +76,7 @@ type state struct {
 	backup, interval             *prometheus.Desc
 	anchored, anchors            *prometheus.Desc
 	waiting, watching            *prometheus.Desc
+	workers, silent              *prometheus.Desc
 	pending, due, age            *prometheus.Desc
 	free, size                   *prometheus.Desc
 	errors                       *prometheus.CounterVec
@@ -105,11 +109,14 @@ func newState(o Options) *state {
 			"Time between time stamps of the histories; 0: there is no time-stamp authority."),
 		waiting:  NewGauge("commit_queue", "Operations that wait for the store's commit loop."),
 		watching: NewGauge("event_streams", "Open event streams."),
-		pending:  NewGauge("outbox_pending", "Messages that are neither delivered nor abandoned, counted up to 10000."),
-		due:      NewGauge("outbox_due", "Of the pending messages, those that are due."),
-		age:      NewGauge("outbox_oldest_seconds", "Age of the oldest pending message among those counted."),
-		free:     NewGauge("disk_free_bytes", "Free space of the file system of a directory.", "place"),
-		size:     NewGauge("disk_size_bytes", "Size of the file system of a directory.", "place"),
+		workers: NewGauge("workers", "Workers that are known to the server, by where they work (server, api, agent) and "+
+			"state (idle, busy, draining, silent).", "where", "state"),
+		silent:  NewGauge("silent_worker_jobs", "Jobs that silent workers have claimed."),
+		pending: NewGauge("outbox_pending", "Messages that are neither delivered nor abandoned, counted up to 10000."),
+		due:     NewGauge("outbox_due", "Of the pending messages, those that are due."),
+		age:     NewGauge("outbox_oldest_seconds", "Age of the oldest pending message among those counted."),
+		free:    NewGauge("disk_free_bytes", "Free space of the file system of a directory.", "place"),
+		size:    NewGauge("disk_size_bytes", "Size of the file system of a directory.", "place"),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "scrape_errors_total",
 			Help: "Readings of these metrics in which a source did not answer, by source.",
@@ -121,7 +128,7 @@ func newState(o Options) *state {
 func (s *state) Describe(c chan<- *prometheus.Desc) {
 	all := []*prometheus.Desc{
 		s.jobs, s.claimed, s.bytes, s.oldest, s.holds, s.slots, s.used, s.stalled, s.frozen, s.backup, s.interval,
-		s.anchored, s.anchors, s.waiting, s.watching, s.pending, s.due, s.age, s.free, s.size,
+		s.anchored, s.anchors, s.waiting, s.watching, s.workers, s.silent, s.pending, s.due, s.age, s.free, s.size,
 	}
 	for _, source := range s.sources.Load().More {
 		all = append(all, source.Gauges...)
@@ -147,6 +154,7 @@ func (s *state) Collect(c chan<- prometheus.Metric) {
 	for _, source := range append([]Source{
 		{Name: "jobs", Collect: own(s.collectJobs)}, {Name: "holds", Collect: own(s.collectHolds)},
 		{Name: "outbox", Collect: own(s.collectOutbox)}, {Name: "disks", Collect: own(s.collectDisks)},
+		{Name: "workers", Collect: own(s.collectWorkers)},
 	}, from.More...) {
 		s.errors.WithLabelValues(source.Name) // a counter exists before the first error
 		if err := source.Collect(ctx, put); err != nil {
@@ -176,6 +184,29 @@ func (s *state) Collect(c chan<- prometheus.Metric) {
 		put(s.watching, float64(from.Watching()))
 	}
 	s.errors.Collect(c)
+}
+
+// collectWorkers counts the workers, and the jobs of those that are silent.
+func (s *state) collectWorkers(ctx context.Context, from *Sources, put Putter) error {
+	if from.Workers == nil {
+		return nil
+	}
+	all, err := from.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	n, jobs := map[[2]string]int{}, 0
+	for i := range all {
+		n[[2]string{all[i].Where, all[i].State}]++
+		if all[i].State == api.WorkerSilent {
+			jobs += len(all[i].Running)
+		}
+	}
+	for at, count := range n {
+		put(s.workers, float64(count), at[0], at[1])
+	}
+	put(s.silent, float64(jobs))
+	return nil
 }
 
 // Putter passes one value to the reader.

@@ -1,6 +1,6 @@
 // Package catalog is the index of archives: what was archived of which activity, its files, the copies of each file in
-// storage locations, their time stamps, and whose data they contain. It is one SQLite file, archive.db, or a schema of a PostgreSQL
-// database, which servers share.
+// storage locations, their time stamps, and whose data they contain. It is one SQLite file, archive.db, or a schema of
+// a PostgreSQL database, which servers share.
 //
 //	archives   one row per archive job: source, course, settings, how it ended
 //	activities what each archive has of an activity, with its fingerprint

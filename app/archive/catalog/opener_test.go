@@ -60,7 +60,7 @@ var (
 	inPostgres = opener{"PostgreSQL", func(t *testing.T) place {
 		database := server.Database(t)
 		return func(o Options) (*Catalog, error) { return OpenPostgres(t.Context(), database, o) }
-	}, 5}
+	}, 9}
 )
 
 // inEach runs a test in each kind of database.

@@ -44,14 +44,18 @@ var tables = sqldb.Tables{
 }
 
 // Migrate copies all of a catalog into an empty one, in a file or in PostgreSQL, and compares them. No server may work
-// on either of them. A copy that was interrupted may be repeated.
+// on either of them, and both belong to one installation. A copy that was interrupted may be repeated.
 func Migrate(ctx context.Context, from, to *Catalog) (sqldb.Copied, error) {
+	if from.installation != to.installation {
+		return sqldb.Copied{}, fmt.Errorf("catalog: %w: its id is %s, and that of the other one is %s", sqldb.ErrForeign,
+			to.installation, from.installation)
+	}
 	c, err := sqldb.Copy(ctx, from.side(), to.side(), tables)
 	if err != nil {
 		return c, fmt.Errorf("catalog: %w", err)
 	}
 	var sequence int64
-	err = to.read.QueryRowContext(ctx, "SELECT installation, sequence FROM meta").Scan(&to.installation, &sequence)
+	err = to.read.QueryRowContext(ctx, "SELECT sequence FROM meta").Scan(&sequence)
 	if err == nil && to.head != nil {
 		to.head.Note(sequence)
 	}

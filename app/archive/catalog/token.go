@@ -67,7 +67,8 @@ func (c *Catalog) PutToken(ctx context.Context, t Token, e Event) (Token, error)
 // Token gives a token. Generation 0 is the newest one.
 func (c *Catalog) Token(ctx context.Context, subject string, generation int) (Token, error) {
 	return one("token of "+subject, c.read.QueryRowContext(ctx, "SELECT "+tokenColumns+` FROM tokens
-		WHERE subject = ?1 AND ?2 IN (generation, 0) ORDER BY generation DESC LIMIT 1`, subject, generation), scanToken)
+		WHERE subject = ?1 AND CAST(?2 AS bigint) IN (0, generation) ORDER BY generation DESC LIMIT 1`, subject,
+		generation), scanToken)
 }
 
 // Tokens lists the tokens of an archive by subject and generation.
@@ -81,7 +82,7 @@ func (c *Catalog) Tokens(ctx context.Context, job string) ([]Token, error) {
 func (c *Catalog) Expiring(ctx context.Context, before time.Time, limit int) ([]Token, error) {
 	return each(ctx, c.read, scanToken, `SELECT `+tokenColumns+` FROM tokens JOIN (
 			SELECT subject AS s, generation AS g FROM current_tokens WHERE expires < ?1
-		) ON subject = s AND generation = g
+		) AS newest ON subject = s AND generation = g
 		WHERE NOT EXISTS (SELECT 1 FROM archives AS a WHERE a.job = tokens.job AND a.outcome = ?2)
 		ORDER BY expires LIMIT ?3`, sorted(before), Deleted, page(limit))
 }

@@ -27,10 +27,11 @@ func New() module.Module {
 			return nil, nil
 		},
 		Commands: []func(*cli.Call) cli.Part{archivecli.Part},
+		Remote:   archiveserve.Remote(),
 		Part:     archiveserve.Part, Data: archiveserve.Data(), Omissible: []string{"storage"},
 		Storage: s.Storage, Check: s.CheckDir,
 		CheckDoc: `Each verified copy of an archive must be in its storage location in full length, as far as that is a directory of this
 machine. No content is read: the server's fixity checks read it, and replace what is damaged.`,
-		Copies: archiveserve.OpenCopies, Schemas: map[string]int{catalog.Name: catalog.Schema()},
+		Copies: archiveserve.OpenCopies, Migrate: archiveserve.Migrate, Schemas: map[string]int{catalog.Name: catalog.Schema()},
 	}
 }

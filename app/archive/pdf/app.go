@@ -63,8 +63,8 @@ func (a *App) Bind(e *engine.Engine) { a.engine = e }
 // Works gives the kind: workers outside the server do the work.
 func (a *App) Works() []engine.Work {
 	return []engine.Work{{
-		Life: Life, Prefix: "pdf", Outside: true, Keep: a.settings.Keep, Owes: a.owes,
-		Policies: map[lifecycle.State]engine.Policy{Rendering: {Timeout: a.settings.Wait, MaxAttempts: 3}},
+		Life: Life, Prefix: prefix, Outside: true, Keep: a.settings.Keep, Owes: a.owes,
+		Policies: map[lifecycle.State]engine.Policy{Rendering: {Timeout: a.settings.Wait, MaxAttempts: attempts}},
 	}}
 }
 
@@ -85,6 +85,9 @@ type Result struct {
 }
 
 const (
+	prefix   = "pdf" // of ids
+	attempts = 3
+
 	sourceName  = "source.html"
 	maxDocument = 256 << 20 // bytes
 	maxResult   = 2 << 30   // bytes

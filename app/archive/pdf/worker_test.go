@@ -31,9 +31,9 @@ type direct struct {
 
 func (d *direct) Claim(ctx context.Context, r api.Claim) (out []api.Leased, err error) {
 	for end := time.Now().Add(time.Duration(r.Wait) * time.Second); ; time.Sleep(time.Second) {
-		jobs, err := d.Remote().Claim(ctx, r.Worker, r.From, r.N, time.Duration(r.Lease*float64(time.Second)))
+		jobs, err := d.Remote().Claim(ctx, remote.Claim{Worker: r.Worker, From: r.From, N: r.N, Lease: time.Duration(r.Lease * float64(time.Second))})
 		for _, j := range jobs {
-			out = append(out, api.Leased{ID: j.ID, Epoch: j.Epoch, Spec: j.Spec})
+			out = append(out, api.LeasedOf(&j))
 		}
 		if len(out) > 0 || err != nil || ctx.Err() != nil || time.Now().After(end) {
 			return out, err
@@ -51,18 +51,33 @@ func (d *direct) Report(ctx context.Context, r api.Reports) ([]api.Reported, err
 			return nil, err
 		}
 	}
-	one := r.Reports[0]
-	j, err := d.Store().Get(ctx, one.Job)
-	if err != nil {
-		return nil, err
+	out := make([]api.Reported, len(r.Reports))
+	for i, one := range r.Reports {
+		j, err := d.Store().Get(ctx, one.Job)
+		if err != nil {
+			return nil, err
+		}
+		results, err := d.Remote().Report(ctx, r.Worker, []job.Job{j}, []remote.Report{{
+			Job: one.Job, Epoch: one.Epoch, Retry: one.Retry, Fail: one.Fail, Cause: one.Cause, Data: one.Data,
+			Yield: one.Yield,
+		}})
+		if err == nil {
+			err = results[0].Err
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[i].Job = one.Job
 	}
-	results, err := d.Remote().Report(ctx, r.Worker, []job.Job{j}, []remote.Report{{
-		Job: one.Job, Epoch: one.Epoch, Retry: one.Retry, Fail: one.Fail, Cause: one.Cause, Data: one.Data,
-	}})
-	if err == nil {
-		err = results[0].Err
-	}
-	return nil, err
+	return out, nil
+}
+
+func (d *direct) Update(_ context.Context, r api.Reports) ([]api.Reported, error) {
+	return make([]api.Reported, len(r.Reports)), nil // log lines
+}
+
+func (d *direct) WorkerJob(context.Context, api.WorkerLease) (api.WorkerJob, error) {
+	return api.WorkerJob{}, errors.New("no step reads its job")
 }
 
 // printer prints the document in capitals; its first calls fail.

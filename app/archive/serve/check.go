@@ -22,7 +22,7 @@ func (a *App) Check(ctx context.Context) (module.Findings, error) {
 // CheckDir compares the catalog of a data directory with the storage locations.
 func (s *Settings) CheckDir(ctx context.Context, d module.Directory) (found module.Findings, err error) {
 	file := filepath.Join(d.Dir, catalog.Name)
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(file); d.Postgres == "" && errors.Is(err, fs.ErrNotExist) {
 		return found, nil
 	}
 	c, err := archiveconfig.Load(s.File(d.Dir))
@@ -32,7 +32,7 @@ func (s *Settings) CheckDir(ctx context.Context, d module.Directory) (found modu
 	if err != nil {
 		return found, err
 	}
-	cat, err := openCatalog(ctx, file, d.Postgres, d.Installation)
+	cat, err := openCatalog(ctx, module.Databases{Dir: d.Dir, Postgres: d.Postgres}, d.Installation)
 	if err != nil {
 		return found, err
 	}

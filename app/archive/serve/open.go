@@ -97,7 +97,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 }
 
 func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
-	a.Catalog, err = openCatalog(context.Background(), filepath.Join(a.h.Dir, catalog.Name), a.h.Postgres,
+	a.Catalog, err = openCatalog(context.Background(), module.Databases{Dir: a.h.Dir, Postgres: a.h.Postgres},
 		a.h.Installation)
 	if err != nil {
 		return err
@@ -115,11 +115,12 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		Catalog: a.Catalog, Copies: a.Copies, Objects: a.live.objects, Report: a.report, Pace: a.h.FixityPace,
 		Now: a.now, Log: a.h.Log, Leads: func() bool { return a.engine.Leads() },
 	})
-	if a.printers, err = openPrinters(a.dir, s.PDFWorkers, a.h.Log); err != nil {
+	working := filepath.Join(a.h.Own, DirName, printingName)
+	if a.printers, err = openPrinters(a.dir, working, s.PDFWorkers, a.h.Log); err != nil {
 		return err
 	}
 	var printer printing.Printer
-	if err := a.printers.add(c.Printers, filepath.Join(a.dir, printingName), a.h.Log); err != nil {
+	if err := a.printers.add(c.Printers, working, a.h.Log); err != nil {
 		return err
 	}
 	if a.printers.prints(s) {
@@ -146,15 +147,6 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		Log: a.h.Log,
 	})
 	return err
-}
-
-// openCatalog opens the catalog: in a file, or in the database that servers share.
-func openCatalog(ctx context.Context, file, postgres, installation string) (*catalog.Catalog, error) {
-	o := catalog.Options{Installation: installation}
-	if postgres != "" {
-		return catalog.OpenPostgres(ctx, postgres, o)
-	}
-	return catalog.Open(ctx, file, o)
 }
 
 // report enters a fault in the audit list.

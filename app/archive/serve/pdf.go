@@ -20,6 +20,7 @@ import (
 	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/internal/secretfile"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
 )
 
 // Below the directory of the application.
@@ -66,9 +67,9 @@ func (p *printers) add(all []archiveconfig.Printer, temp string, log *slog.Logge
 	return nil
 }
 
-// openPrinters opens the jobs, and a worker that prints several files at once; zero: none.
-func openPrinters(dir string, workers int, log *slog.Logger) (*printers, error) {
-	temp := filepath.Join(dir, printingName)
+// openPrinters opens the jobs, whose files are in dir, and a worker that prints several files at once; zero: none. temp
+// is for working files of this process.
+func openPrinters(dir, temp string, workers int, log *slog.Logger) (*printers, error) {
 	if err := os.RemoveAll(temp); err != nil { // an earlier process left it
 		return nil, err
 	}
@@ -126,18 +127,18 @@ func (c *claims) ordered() {
 	}
 }
 
-// Claim is part of [pdf.Claims].
+// Claim is part of [worker.API].
 func (c *claims) Claim(ctx context.Context, r api.Claim) ([]api.Leased, error) {
 	end := time.NewTimer(seconds(r.Wait))
 	defer end.Stop()
 	again := time.NewTicker(claimEvery)
 	defer again.Stop()
 	for {
-		jobs, err := c.engine.Remote().Claim(ctx, r.Worker, r.From, r.N, seconds(r.Lease))
+		jobs, err := c.engine.Remote().Claim(ctx, remote.Claim{Worker: r.Worker, From: r.From, N: r.N, Lease: seconds(r.Lease)})
 		if err != nil || len(jobs) > 0 {
 			out := make([]api.Leased, len(jobs))
 			for i, j := range jobs {
-				out[i] = api.Leased{ID: j.ID, Kind: j.Kind, State: j.State, Epoch: j.Epoch, Spec: j.Spec}
+				out[i] = api.LeasedOf(&j)
 			}
 			return out, err
 		}
@@ -152,31 +153,60 @@ func (c *claims) Claim(ctx context.Context, r api.Claim) ([]api.Leased, error) {
 	}
 }
 
-// Renew is part of [pdf.Claims].
+// Renew is part of [worker.API].
 func (c *claims) Renew(ctx context.Context, r api.Renewal) ([]job.Lease, error) {
 	return c.engine.Remote().Renew(ctx, r.Worker, r.Leases, seconds(r.Lease))
 }
 
-// Report is part of [pdf.Claims]. The error is that of the first report that is refused.
-func (c *claims) Report(ctx context.Context, r api.Reports) (out []api.Reported, err error) {
-	for _, one := range r.Reports {
-		j, err := c.engine.Store().Get(ctx, one.Job)
+// Report is part of [worker.API]. The error is that of the first report that is refused.
+func (c *claims) Report(ctx context.Context, r api.Reports) ([]api.Reported, error) {
+	return c.reported(ctx, &r, false)
+}
+
+// Update is part of [worker.API].
+func (c *claims) Update(ctx context.Context, r api.Reports) ([]api.Reported, error) {
+	return c.reported(ctx, &r, true)
+}
+
+func (c *claims) reported(ctx context.Context, r *api.Reports, keep bool) ([]api.Reported, error) {
+	var out []api.Reported
+	for i := range r.Reports {
+		done, err := c.one(ctx, r.Worker, &r.Reports[i], keep)
 		if err != nil {
 			return nil, err
 		}
-		results, err := c.engine.Remote().Report(ctx, r.Worker, []job.Job{j}, []remote.Report{{
-			Job: one.Job, Epoch: one.Epoch, Retry: one.Retry, Fail: one.Fail, Cause: one.Cause, Data: one.Data,
-		}})
-		if err == nil {
-			err = results[0].Err
-		}
-		if err != nil {
-			return nil, err
-		}
-		done := results[0].Job
 		out = append(out, api.Reported{Job: done.ID, State: done.State, Outcome: done.Outcome, Ended: done.Ended})
 	}
 	return out, nil
+}
+
+func (c *claims) one(ctx context.Context, worker string, r *api.Report, keep bool) (job.Job, error) {
+	j, err := c.engine.Store().Get(ctx, r.Job)
+	if err != nil {
+		return j, err
+	}
+	report, err := server.ReportOf(r, keep)
+	if err != nil {
+		return j, err
+	}
+	results, err := c.engine.Remote().Report(ctx, worker, []job.Job{j}, []remote.Report{report})
+	if err != nil {
+		return j, err
+	}
+	return results[0].Job, results[0].Err
+}
+
+// WorkerJob is part of [worker.API].
+func (c *claims) WorkerJob(ctx context.Context, l api.WorkerLease) (api.WorkerJob, error) {
+	j, err := c.engine.Store().Get(ctx, l.Job)
+	if err == nil && (j.Epoch != l.Epoch || j.Worker != l.Worker) {
+		err = job.Errorf(job.Stale, "read", l.Job, "claim %d of %s is over", l.Epoch, l.Worker)
+	}
+	if err != nil {
+		return api.WorkerJob{}, err
+	}
+	tasks, err := c.engine.Store().Tasks(ctx, l.Job)
+	return api.WorkerJob{Job: api.LeasedOf(&j), Tasks: tasks}, err
 }
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

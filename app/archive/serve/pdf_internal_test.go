@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,7 +33,7 @@ func (capitals) Render(_ context.Context, _ string, _ pdf.Page, document io.Read
 func TestLocalWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		p, err := openPrinters(dir, 0, slog.New(slog.DiscardHandler))
+		p, err := openPrinters(dir, filepath.Join(dir, printingName), 0, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,7 @@ func TestLocalWorker(t *testing.T) {
 
 // TestLocalWorkerPrints prints a report by the programs of this machine, as PDF/A.
 func TestLocalWorkerPrints(t *testing.T) {
-	p, err := openPrinters(t.TempDir(), 1, slog.New(slog.DiscardHandler))
+	p, err := openPrinters(t.TempDir(), filepath.Join(t.TempDir(), printingName), 1, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Skip(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/openapi"
@@ -16,6 +17,7 @@ import (
 type Lifecycles interface {
 	Add(ctx context.Context, text []byte, actor, note string) (*lifecycle.Table, error)
 	Remove(ctx context.Context, name, actor, note string) (*lifecycle.Table, error)
+	File(name string) (text []byte, hash string, err error)
 }
 
 // Handlers handle the requests.
@@ -32,6 +34,10 @@ func Part(s *server.Server, app Lifecycles) server.Part {
 			Doc:    "Adds a kind of jobs, or replaces one that was added: file (the text of a YAML file), note, actor.",
 			Handle: h.add,
 			IO:     openapi.IO{In: api.NewLifecycle{}, Out: api.Lifecycle{}, Status: http.StatusCreated}},
+		{Method: http.MethodGet, Pattern: "/api/v1/lifecycles/{name}/file", Who: server.Worker,
+			Doc: "The file of a kind of jobs, for workers that run its commands. It has the commands' environment, so a " +
+				"worker's token must name the kind or one of its states.",
+			Handle: h.file, IO: openapi.IO{Out: api.LifecycleFile{}}},
 		{Method: http.MethodDelete, Pattern: "/api/v1/lifecycles/{name}", Who: server.Admin,
 			Doc: "Removes a kind of jobs that was added; refused while jobs of it exist that are not " +
 				"deleted: note, actor.",
@@ -63,6 +69,25 @@ func (h *Handlers) add(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return server.ReplyAs(w, http.StatusCreated, viewOf(t, true))
+}
+
+// file answers with the file of a lifecycle.
+func (h *Handlers) file(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	if h.Lifecycles == nil {
+		return absent()
+	}
+	name := r.PathValue("name")
+	if err := server.MayWorkOn(r.Context(), "lifecycle", job.Kind(name)); err != nil {
+		return err
+	}
+	text, hash, err := h.Lifecycles.File(name)
+	if err != nil {
+		return err
+	}
+	return server.Reply(w, api.LifecycleFile{Name: name, Hash: hash, File: string(text)})
 }
 
 func (h *Handlers) remove(w http.ResponseWriter, r *http.Request) error {

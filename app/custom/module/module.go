@@ -19,6 +19,7 @@ func New() module.Module {
 	return module.Module{
 		Name: "lifecycle", Settings: s, Commands: []func(*cli.Call) cli.Part{customcli.Part},
 		Open: func(h *module.Host) (module.App, error) { return customserve.Open(h, s) }, Part: customserve.Part,
+		Remote: customserve.Remote(),
 		LivesIn: func(dir string) ([]*lifecycle.Table, error) {
 			return custom.Tables(s.Dir, filepath.Join(dir, "lifecycles"))
 		},

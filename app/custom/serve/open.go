@@ -19,6 +19,7 @@ import (
 // Settings are those of lifecycles in files.
 type Settings struct {
 	Dir      string `name:"lifecycle.dir" for:"serve" doc:"directory of lifecycles (YAML) whose kinds this server has; defaults to none: those that stagepost lifecycle add brought"`
+	Remote   bool   `name:"lifecycle.remote" for:"serve" default:"false" doc:"commands of lifecycles may be run by stagepost work on other machines; with lifecycle.commands this server runs them, too"`
 	Commands bool   `name:"lifecycle.commands" for:"serve" default:"false" doc:"lifecycles may run commands, confined as lifecycle.sandbox states. Without tokens there is no login: every user of this machine may then run them"`
 	Sandbox  string `name:"lifecycle.sandbox" for:"serve" choices:"auto native bwrap none require" default:"require" doc:"what confines the commands of lifecycles: auto takes the best that works, require the same but never none"`
 }
@@ -33,7 +34,7 @@ type App struct {
 func Open(h *module.Host, s *Settings) (*App, error) {
 	o := custom.Options{
 		Dir: filepath.Join(h.Dir, "lifecycles"), Files: s.Dir, Transport: fetch.New(fetch.Policy{}).Transport(),
-		Temp: filepath.Join(h.Own, "lifecycle-runs"), Report: server.ParseReport,
+		Temp: filepath.Join(h.Own, "lifecycle-runs"), Report: server.ParseReport, Remote: s.Remote,
 	}
 	a := &App{}
 	if s.Commands {

@@ -76,8 +76,8 @@ func (c *commands) rebuilt(ctx context.Context, in fsck.Rebuild) (done fsck.Rebu
 		return done, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); err != nil {
-		return done, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s: restore stagepost.db first",
-			dir)
+		return done, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s: restore stagepost.db "+
+			"first; an inventory in PostgreSQL is restored with its database (pg_restore)", dir)
 	}
 	store, err := sqlite.Open(dir, sqlite.Options{NoLog: true})
 	if err != nil {

@@ -53,7 +53,7 @@ func CompareDir(ctx context.Context, o Source) (c Comparison, err error) {
 	if err := o.complete(); err != nil {
 		return c, err
 	}
-	if _, err := os.Stat(o.path()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(o.path()); o.Postgres == "" && errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(headfile.Path(o.path())); errors.Is(err, fs.ErrNotExist) {
 			return c, nil // nothing was ever ingested here
 		}

@@ -53,19 +53,18 @@ const newestRecords = 1000
 // OpenInventory opens the inventory of a data directory. One that is not what was written last is refused: a new
 // identifier could be that of a stored object, and a new version could begin another object.
 func (o *Source) OpenInventory(ctx context.Context) (*inventory.Inventory, error) {
-	path := o.path()
-	var inv *inventory.Inventory
-	var err error
-	if o.Postgres != "" {
-		path = "in PostgreSQL"
-		inv, err = inventory.OpenPostgres(ctx, o.Postgres, o.Installation)
-	} else {
-		inv, err = inventory.Open(ctx, path, o.Installation)
-	}
+	inv, err := o.open(ctx)
 	if err == nil && o.Records != nil {
 		if err = compareNewest(ctx, inv, o.Records); err != nil {
-			err = errors.Join(fmt.Errorf("inventory %s: %w", path, err), inv.Close())
+			err = errors.Join(fmt.Errorf("inventory %s: %w", o.name(), err), inv.Close())
 		}
+	}
+	if o.Postgres != "" {
+		if errors.Is(err, headfile.ErrOlder) {
+			return nil, job.Errorf(job.Internal, "open", "", "%w; restore jobs and inventory from one backup of the "+
+				"PostgreSQL database", err)
+		}
+		return inv, err
 	}
 	for _, lost := range []error{headfile.ErrMissing, headfile.ErrEmpty, headfile.ErrOlder, headfile.ErrForeign,
 		inventory.ErrDamaged} {
@@ -76,6 +75,22 @@ func (o *Source) OpenInventory(ctx context.Context) (*inventory.Inventory, error
 		}
 	}
 	return inv, err
+}
+
+// open opens the inventory in a file or in PostgreSQL.
+func (o *Source) open(ctx context.Context) (*inventory.Inventory, error) {
+	if o.Postgres != "" {
+		return inventory.OpenPostgres(ctx, o.Postgres, o.Installation)
+	}
+	return inventory.Open(ctx, o.path(), o.Installation)
+}
+
+// name names the inventory for people.
+func (o *Source) name() string {
+	if o.Postgres != "" {
+		return "in PostgreSQL"
+	}
+	return o.path()
 }
 
 // compareNewest requires what the newest jobs entered. It finds an inventory that was copied without its log, or is
@@ -96,7 +111,7 @@ func compareNewest(ctx context.Context, inv *inventory.Inventory, records Record
 				return err
 			}
 			if lacks != "" {
-				return fmt.Errorf("%w: it lacks %s, which stagepost.db has a record of", headfile.ErrOlder, lacks)
+				return fmt.Errorf("%w: it lacks %s, which the store has a record of", headfile.ErrOlder, lacks)
 			}
 		}
 	}

@@ -112,7 +112,8 @@ func (i *Inventory) Faults(ctx context.Context, place, ark string, version int) 
 		f.Since = moment(since)
 		return f, err
 	}, `SELECT f.*, coalesce((SELECT job FROM versions v WHERE v.ark = f.ark AND v.version = f.version), '') FROM faults f
-		WHERE ?1 IN ('', f.place) AND ?2 IN ('', f.ark) AND ?3 IN (f.version, 0) ORDER BY place, ark, version, path LIMIT 10000`, place, ark, version)
+		WHERE ?1 IN ('', f.place) AND ?2 IN ('', f.ark) AND CAST(?3 AS bigint) IN (0, f.version)
+		ORDER BY place, ark, version, path LIMIT 10000`, place, ark, version)
 }
 
 // FaultCount gives how many faults are known.

@@ -1,6 +1,7 @@
 // Package inventory is the index of what is stored: objects, their versions, files, digests and storage locations, and
 // which identifier belongs to which local id. It lives in one SQLite file beside the store's, or in a schema of a
-// PostgreSQL database, which servers share. Every method may be called again with the same job: the second call finds what the first did.
+// PostgreSQL database, which servers share. Every method may be called again with the same job: the second call finds
+// what the first did.
 //
 //	objects    one row per ARK: who owns it, what it is called, its newest version
 //	versions   one row per version, made by exactly one job

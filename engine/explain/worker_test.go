@@ -1,0 +1,177 @@
+package explain_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
+	"github.com/stagepost/stagepost/engine/remote"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// elsewhere is a remote worker of the tests.
+type elsewhere struct {
+	name    string
+	from    []job.KindState
+	labels  []string
+	silent  bool
+	drained bool
+	seen    time.Time
+}
+
+// among is what the explainer is given of workers.
+func among(all []elsewhere) explain.RemoteWorkers {
+	return func(p job.KindState, labels []string) (t explain.Takes) {
+		for _, w := range all {
+			lacks := func(l string) bool { return !slices.Contains(w.labels, l) }
+			if !slices.Contains(w.from, p) || slices.ContainsFunc(labels, lacks) {
+				continue
+			}
+			t.Last, t.Seen = w.name, w.seen
+			if w.silent {
+				continue
+			}
+			t.Live = append(t.Live, w.name)
+			if w.drained {
+				t.Drained = append(t.Drained, w.name)
+			}
+		}
+		return t
+	}
+}
+
+// TestNoWorkerExactlyWhenNoneClaims makes random workers, slots and labels, explains every job, lets all live workers
+// and the slots claim, and compares.
+func TestNoWorkerExactlyWhenNoneClaims(t *testing.T) {
+	labels := []string{"gpu", "site=b"}
+	states := []job.KindState{{Kind: "test.letter", State: "Posted"}, {Kind: "test.letter", State: "Sorting"}}
+	rapid.Check(t, func(t *rapid.T) {
+		ctx := context.Background()
+		some := func(what string) []string {
+			return rapid.SliceOfNDistinct(rapid.SampledFrom(labels), 0, 2, rapid.ID).Draw(t, what)
+		}
+		w := letters(nil)
+		w.Outside, w.Steps, w.Requires = true, map[lc.State]engine.Step{}, map[lc.State][]string{}
+		for _, p := range states {
+			if rapid.Bool().Draw(t, "step here") {
+				w.Steps[p.State] = func(context.Context, *engine.Run) error { return nil }
+				if rapid.Bool().Draw(t, "shared") {
+					w.Shared = append(w.Shared, p.State)
+				}
+			}
+			w.Requires[p.State] = some("requires")
+		}
+		var all []elsewhere
+		for i := range rapid.IntRange(0, 3).Draw(t, "workers") {
+			one := elsewhere{name: fmt.Sprint("w", i), labels: some("labels"), silent: rapid.Bool().Draw(t, "silent"),
+				drained: rapid.Bool().Draw(t, "drained"), seen: time.Now()}
+			for _, p := range states {
+				if _, here := w.Steps[p.State]; (!here || slices.Contains(w.Shared, p.State)) && rapid.Bool().Draw(t, "takes") {
+					one.from = append(one.from, p)
+				}
+			}
+			all = append(all, one)
+		}
+		e, err := engine.New(mem.New(), []engine.Work{w}, engine.Options{Labels: some("labels of the slots")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := explain.New(e)
+		x.UseWorkers(among(all))
+		none := map[job.ID]bool{}
+		for range 3 {
+			j, err := e.Submit(ctx, engine.Order{Kind: "test.letter"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			why, err := x.Why(ctx, j.ID, time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			none[j.ID] = blocks(why, explain.BlockNoWorker)
+		}
+		claimAll(ctx, t, e, all)
+		for id, no := range none {
+			j, err := e.Store().Get(ctx, id)
+			if err != nil || no == j.Claimed() {
+				t.Fatalf("no-worker %v, claimed by %q (%v): requires %v, workers %+v", no, j.Worker, err, w.Requires, all)
+			}
+		}
+	})
+}
+
+// claimAll lets the live workers and the slots of the engine claim all they may.
+func claimAll(ctx context.Context, t *rapid.T, e *engine.Engine, all []elsewhere) {
+	own := e.Status().Pool("test.letter").Next
+	if own.N, own.Lease = 10, time.Minute; len(own.From) > 0 {
+		if _, err := e.Store().Claim(ctx, own); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range all {
+		if w.silent || w.drained || len(w.from) == 0 {
+			continue
+		}
+		if _, err := e.Remote().Claim(ctx, remote.Claim{Worker: w.name, From: w.from, N: 10, Labels: w.labels}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestNoWorkerSentence has the labels, the last worker and the commands; a drained worker is resumed. The control is a
+// live worker: then the job waits for something outside.
+func TestNoWorkerSentence(t *testing.T) {
+	seen := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	posted := []job.KindState{{Kind: "test.letter", State: "Posted"}}
+	gpu := []string{"gpu", "site=b"}
+	for _, c := range []struct {
+		worker elsewhere
+		code   string
+		words  []string
+		remedy string
+	}{
+		{elsewhere{name: "other", from: posted}, explain.BlockNoWorker,
+			[]string{"no live worker for test.letter/Posted with labels gpu, site=b"},
+			"work --kinds test.letter/Posted --labels gpu,site=b"},
+		{elsewhere{name: "ann", from: posted, labels: gpu, silent: true, seen: seen}, explain.BlockNoWorker,
+			[]string{"the last one was ann, seen 2026-11-27T12:00:00Z"}, "work --kinds"},
+		{elsewhere{name: "ann", from: posted, labels: gpu, drained: true, seen: seen}, explain.BlockNoWorker,
+			[]string{"the last one was ann"}, "workers resume ann"},
+		{elsewhere{name: "ann", from: posted, labels: gpu, seen: seen}, explain.BlockOutside, nil, ""},
+	} {
+		w := letters(nil)
+		w.Outside, w.Steps, w.Requires = true, nil, map[lc.State][]string{"Posted": gpu}
+		e, err := engine.New(mem.New(), []engine.Work{w}, engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := explain.New(e)
+		x.UseWorkers(among([]elsewhere{c.worker}))
+		j, err := e.Submit(t.Context(), engine.Order{Kind: "test.letter"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		why, err := x.Why(t.Context(), j.ID, time.Time{})
+		if err != nil || len(why.Blockers) == 0 || why.Blockers[0].Code != c.code {
+			t.Fatalf("got %+v, %v; want %s", why.Blockers, err, c.code)
+		}
+		b := why.Blockers[0]
+		for _, part := range c.words {
+			if !strings.Contains(b.Sentence, part) {
+				t.Errorf("%q has not %q", b.Sentence, part)
+			}
+		}
+		if c.remedy != "" && !strings.Contains(fmt.Sprint(b.Remedies), c.remedy) {
+			t.Errorf("%v has not %q", b.Remedies, c.remedy)
+		}
+	}
+}

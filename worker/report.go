@@ -1,0 +1,185 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/engine/remote"
+	"github.com/stagepost/stagepost/job"
+)
+
+// mostReports is how many reports one request has.
+const mostReports = 100
+
+// finished is a report on its way.
+type finished struct {
+	report api.Report
+	result chan error // has space for one
+}
+
+// deliver sends the report of a run, with what is left of its log, and returns when the result is known or ctx ends.
+func (w *Worker) deliver(ctx context.Context, r *run, p remote.Report) error {
+	text, err := reportOf(&p)
+	if err != nil {
+		return err
+	}
+	if text.Log, err = r.lastLines(ctx); err != nil {
+		return err
+	}
+	f := &finished{text, make(chan error, 1)}
+	select {
+	case w.reports <- f:
+	case <-ctx.Done():
+		return job.Errorf(job.Unavailable, "report", p.Job, "the worker stopped before the server had the report")
+	}
+	select {
+	case err = <-f.result:
+	case <-ctx.Done():
+		return job.Errorf(job.Unavailable, "report", p.Job, "the worker stopped before the result was known")
+	}
+	if err == nil {
+		r.spool.sent(text.Log)
+	}
+	return err
+}
+
+// delivers sends reports, those that wait in one request. A report whose result is unknown is sent again with those
+// that came meanwhile.
+func (w *Worker) delivers(ctx context.Context) {
+	var waiting []*finished
+	pause := newBackoff()
+	for {
+		if len(waiting) == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case f := <-w.reports:
+				waiting = append(waiting, f)
+			}
+		}
+	more:
+		for len(waiting) < mostReports {
+			select {
+			case f := <-w.reports:
+				waiting = append(waiting, f)
+			default:
+				break more
+			}
+		}
+		before := len(waiting)
+		waiting = w.send(ctx, waiting)
+		if ctx.Err() != nil {
+			return
+		}
+		if len(waiting) == before {
+			pause.wait(ctx)
+		} else {
+			pause.reset()
+		}
+	}
+}
+
+// send sends reports in one request and returns those whose result is not known. If the server refuses the request as a
+// whole, each is sent alone, so that a defective one does not keep the others.
+func (w *Worker) send(ctx context.Context, all []*finished) (unknown []*finished) {
+	r := api.Reports{Worker: w.options.Name}
+	for _, f := range all {
+		r.Reports = append(r.Reports, f.report)
+	}
+	results, err := w.api.Report(ctx, r)
+	if err != nil && len(all) > 1 && !passes(err) {
+		for i := range all {
+			unknown = append(unknown, w.send(ctx, all[i:i+1])...)
+		}
+		return unknown
+	}
+	for i, f := range all {
+		err := resultOf(results, i, err)
+		if err != nil && passes(err) {
+			if i == 0 && len(all) == 1 || results == nil {
+				w.log.Warn("report", "job", f.report.Job, "error", err)
+			}
+			unknown = append(unknown, f)
+			continue
+		}
+		f.result <- err
+	}
+	return unknown
+}
+
+// resultOf returns the result of one report: the error of the request, or that of the report itself.
+func resultOf(results []api.Reported, i int, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case i >= len(results):
+		return job.Errorf(job.Unavailable, "report", "", "the answer has no result for the report")
+	case results[i].Problem != nil:
+		p := results[i].Problem
+		return &job.Error{Op: "report", Kind: p.Kind, ID: results[i].Job, Err: p}
+	}
+	return nil
+}
+
+// reportOf returns a report as the API has it.
+func reportOf(p *remote.Report) (api.Report, error) {
+	r := api.Report{
+		Job: p.Job, Epoch: p.Epoch, Event: p.Event, Wait: p.Wait, Retry: p.Retry, After: p.After.Seconds(), Fail: p.Fail,
+		Cause: p.Cause, Yield: p.Yield, Children: p.Children, Data: p.Data, Merge: p.Merge, Message: p.Message,
+		Priority: p.Priority, Tags: p.Tags, Bytes: p.Bytes, Deadline: p.Deadline, Advanced: p.Advanced, Tasks: p.Tasks,
+	}
+	for _, m := range p.Messages {
+		r.Messages = append(r.Messages, api.Letter(m))
+	}
+	for i := range p.Log {
+		l := &p.Log[i]
+		r.Log = append(r.Log, api.LogEntry{N: l.Number, Level: strings.ToLower(l.Level.String()), Text: l.Text,
+			Attrs: l.Attrs})
+	}
+	if p.Progress != nil {
+		r.Progress = &api.WorkProgress{Done: p.Progress.Done, Total: p.Progress.Total, Unit: p.Progress.Unit}
+	}
+	if p.Spawn == nil {
+		return r, nil
+	}
+	r.Spawn = &api.Spawn{Expected: p.Spawn.Expected, From: p.Spawn.From}
+	for i := range p.Spawn.Jobs {
+		c := &p.Spawn.Jobs[i]
+		spec, err := json.Marshal(c.Spec)
+		if err != nil {
+			return r, job.Errorf(job.Internal, "encode", p.Job, "spec: %w", err)
+		}
+		r.Spawn.Jobs = append(r.Spawn.Jobs, api.Order{
+			Kind: c.Kind, Priority: c.Priority, Group: c.Group, Owner: c.Owner, Key: c.Key, Tags: c.Tags, Bytes: c.Bytes,
+			Due: c.Due, Deadline: c.Deadline, Spec: spec, Note: c.Note, Actor: c.Actor,
+		})
+	}
+	return r, nil
+}
+
+// backoff is a pause that doubles from 100 ms to 5 s, each shortened at random by up to half.
+type backoff struct{ next time.Duration }
+
+const (
+	firstPause = 100 * time.Millisecond
+	mostPause  = 5 * time.Second
+)
+
+func newBackoff() *backoff { return &backoff{firstPause} }
+
+func (b *backoff) reset() { b.next = firstPause }
+
+// wait pauses, or returns when ctx ends.
+func (b *backoff) wait(ctx context.Context) {
+	timer := time.NewTimer(b.next/2 + rand.N(b.next/2))
+	defer timer.Stop()
+	b.next = min(2*b.next, mostPause)
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,191 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/engine/remote"
+	"github.com/stagepost/stagepost/job"
+)
+
+// run is one attempt at a claimed job, until its report is known.
+type run struct {
+	worker *Worker
+	lease  job.Lease
+	remote *engine.RemoteRun
+	spool  *spool
+	sent   sync.Mutex // is held while log lines are sent: they arrive in order
+
+	mu      sync.Mutex // guards renewed
+	renewed time.Time  // when the last request was sent that the server answered by extending the claim
+}
+
+// serverClock is the time of the server, as a claim shows it: its lease ends at Until, and began when it was granted.
+type serverClock struct {
+	clock.Clock
+	ahead time.Duration
+}
+
+// Now is part of [clock.Clock].
+func (c serverClock) Now() time.Time { return c.Clock.Now().Add(c.ahead) }
+
+// work runs the step of a claimed job and reports. sent is when its claim was requested.
+func (w *Worker) work(ctx context.Context, l *api.Leased, sent time.Time) {
+	lease := job.Lease{Job: l.ID, Epoch: l.Epoch}
+	j := l.Record(w.options.Name)
+	now := w.options.Clock.Now()
+	r := &run{worker: w, lease: lease, spool: newSpool(), renewed: sent}
+	r.remote = engine.NewRemoteRun(ctx, w.workOf(ctx, l), &j, r, engine.RemoteOptions{
+		Worker: w.options.Name, Log: w.log, JobLogs: r.spool, Stopping: w.stopping,
+		Clock: serverClock{w.options.Clock, l.Until.Add(-w.options.Lease).Sub(now)},
+	})
+	w.mu.Lock()
+	w.runs[lease] = r
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		delete(w.runs, lease)
+		w.mu.Unlock()
+	}()
+	report, ok := r.remote.Do()
+	if !ok {
+		w.log.Info("the claim is over", "job", l.ID, "epoch", l.Epoch, "state", l.State)
+		return
+	}
+	err := w.deliver(ctx, r, report)
+	if err != nil && !passes(err) && job.KindOf(err) != job.Stale {
+		w.log.Warn("the server refuses the outcome", "job", l.ID, "error", err)
+		err = w.deliver(ctx, r, remote.Report{Job: l.ID, Epoch: l.Epoch, Retry: job.Reason(err), Cause: "refused"})
+	}
+	if err != nil {
+		w.log.Warn("report", "job", l.ID, "epoch", l.Epoch, "error", err)
+	}
+}
+
+// Update is part of [remote.Server]. It repeats the request until its result is known.
+func (r *run) Update(ctx context.Context, p remote.Report) error {
+	text, err := reportOf(&p)
+	if err != nil {
+		return err
+	}
+	pause := newBackoff()
+	for {
+		results, err := r.worker.api.Update(ctx, api.Reports{Worker: r.worker.options.Name, Reports: []api.Report{text}})
+		err = resultOf(results, 0, err)
+		if err == nil || ctx.Err() != nil || !passes(err) {
+			return r.stale(err)
+		}
+		pause.wait(ctx)
+	}
+}
+
+// Read is part of [remote.Server].
+func (r *run) Read(ctx context.Context, l job.Lease) (job.Job, []job.Task, error) {
+	name := r.worker.options.Name
+	pause := newBackoff()
+	for {
+		a, err := r.worker.api.WorkerJob(ctx, api.WorkerLease{Worker: name, Job: l.Job, Epoch: l.Epoch})
+		if err == nil {
+			return a.Job.Record(name), a.Tasks, nil
+		}
+		if ctx.Err() != nil || !passes(err) {
+			return job.Job{}, nil, r.stale(err)
+		}
+		pause.wait(ctx)
+	}
+}
+
+// stale stops the step if an error states that its claim is over.
+func (r *run) stale(err error) error {
+	if job.KindOf(err) == job.Stale {
+		r.remote.Lost()
+	}
+	return err
+}
+
+// extended notes that the server extended the claim by a request that was sent at a time.
+func (r *run) extended(sent time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.renewed = sent
+}
+
+// expired reports whether the claim may have been over for the server.
+func (r *run) expired(now time.Time, lease time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.Sub(r.renewed) >= lease
+}
+
+// renewals renews the claims three times in a lease, and stops the steps of those that are over or that could not be
+// renewed in time.
+func (w *Worker) renewals(ctx context.Context) {
+	lease := w.options.Lease
+	tick := time.NewTicker(lease / 12)
+	defer tick.Stop()
+	due := make(chan struct{}, 1) // a renewal is under way while it is empty
+	due <- struct{}{}
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	last := w.options.Clock.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := w.options.Clock.Now()
+		for _, r := range w.running() {
+			if r.expired(now, lease) {
+				r.remote.Lost()
+			}
+		}
+		if now.Sub(last) < lease/3 {
+			continue
+		}
+		select {
+		case <-due:
+			last = now
+			requests.Go(func() {
+				defer func() { due <- struct{}{} }()
+				w.renew(ctx)
+			})
+		default:
+		}
+	}
+}
+
+// renew renews all claims by one request.
+func (w *Worker) renew(ctx context.Context) {
+	runs := w.running()
+	if len(runs) == 0 {
+		return
+	}
+	r := api.Renewal{Worker: w.options.Name, Lease: w.options.Lease.Seconds()}
+	for _, one := range runs {
+		r.Leases = append(r.Leases, one.lease)
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.options.Lease/3)
+	defer cancel()
+	sent := w.options.Clock.Now()
+	lost, err := w.api.Renew(ctx, r)
+	if err != nil {
+		w.log.Warn("renew", "error", err)
+		return
+	}
+	over := map[job.Lease]bool{}
+	for _, l := range lost {
+		over[l] = true
+	}
+	for _, one := range runs {
+		if over[one.lease] {
+			one.remote.Lost()
+		} else {
+			one.extended(sent)
+		}
+	}
+}
