@@ -65,6 +65,7 @@ define SOAK
 ./store/zookeeper/internal/queue -run TestCrash$$ -every-write
 ./cmd/stagepost -run BigArchive -archived-files 10000
 ./cmd/stagepost -run TestArchiveKill$$ -archive-kills 0
+./web -run TestFirstPage -page-jobs 1000000 -page-time 100ms
 ./cmd/stagepost -run TestCluster$$ -cluster.jobs 1000 -cluster.disturbances 100
 ./cmd/stagepost -run TestClusterDatabase -cluster.faults
 endef
@@ -135,7 +136,8 @@ browser: browser-packages
 	scripts/test ./web -run TestBrowser -browser
 
 browser-packages:
-	@[ -d scripts/browser/node_modules/axe-core ] || npm --prefix scripts/browser ci --no-audit --no-fund
+	@mkdir -p bin/browser && cp scripts/browser/package.json scripts/browser/package-lock.json bin/browser/
+	@[ -d bin/browser/node_modules/axe-core ] || npm --prefix bin/browser ci --no-audit --no-fund
 
 screenshots: browser-packages
 	$(GO) test ./web -run TestScreenshots -shots ../docs

@@ -60,3 +60,21 @@ type QueueHold struct {
 	Jobs int64 `json:"jobs"`
 	More bool  `json:"more,omitempty"` // there are more than were counted
 }
+
+// Throughput is the answer about the jobs that ended in the last hours.
+type Throughput struct {
+	Since time.Time        `json:"since"` // when this server began to count
+	Hours []ThroughputHour `json:"hours"` // the oldest first, also those without jobs
+}
+
+// ThroughputHour counts the jobs that ended in one hour.
+type ThroughputHour struct {
+	Start time.Time        `json:"start"`
+	Kinds []ThroughputKind `json:"kinds"` // by kind
+}
+
+// ThroughputKind counts the jobs of one kind.
+type ThroughputKind struct {
+	Kind job.Kind `json:"kind"`
+	Jobs int64    `json:"jobs"`
+}

@@ -90,6 +90,11 @@ func (c *Client) Diagram(ctx context.Context, id job.ID) ([]byte, error) {
 	return c.text(r)
 }
 
+// Throughput counts the jobs that ended in each of the last 24 hours.
+func (c *Client) Throughput(ctx context.Context) (Throughput, error) {
+	return get[Throughput](ctx, c, "/api/v1/throughput", nil)
+}
+
 // Counts tallies all jobs.
 func (c *Client) Counts(ctx context.Context) ([]job.Tally, error) {
 	a, err := get[Counts](ctx, c, "/api/v1/counts", nil)

@@ -202,5 +202,7 @@ type (
 	StuckReason          = api.StuckReason
 	Submission           = api.Submission
 	Tasks                = api.Tasks
+	Throughput           = api.Throughput
 	Verify               = api.Verify
+	Workers              = api.Workers
 )

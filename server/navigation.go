@@ -31,8 +31,8 @@ type Link struct {
 
 // Named is what jobs of a kind are called.
 type Named struct {
-	One, Many   string // such as ingest job, ingest jobs
-	Application string // whose jobs they are, such as Ingest
+	One, Many   string // such as letter, letters
+	Application string // whose jobs they are, such as Post office
 }
 
 // Links lists the entries of the navigation that the sender of a request may open.

@@ -65,7 +65,8 @@ func (s *Server) routes() []Route {
 // serverRoutes are for the server itself.
 func (s *Server) serverRoutes() []Route {
 	return []Route{
-		{Method: http.MethodGet, Pattern: "/{$}", Who: Anyone, Doc: "The pages of the server for browsers, a short index of the API for others.",
+		{Method: http.MethodGet, Pattern: "/{$}", Who: Anyone,
+			Doc:    "The pages of the server for browsers, a short index of the API for others.",
 			Handle: s.index, IO: openapi.IO{Media: slices.Concat(openapi.HTML, openapi.Text),
 				Also: map[int]any{http.StatusSeeOther: nil}}},
 		{Method: http.MethodGet, Pattern: "/healthz", Who: Anyone,

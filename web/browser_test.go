@@ -51,8 +51,10 @@ func TestBrowser(t *testing.T) {
 	set["followed"] = w.order(t, "An atlas", "atlases", "ben")
 	failed := w.fail(t, w.order(t, "Letter to Anna", "letters", "cleo"), set["cause"].(string))
 	set["failed"] = failed
-	set["pages"] = []string{"/", "/mine", "/jobs", "/jobs?group=many", "/jobs/" + string(failed), "/jobs/" + string(evil),
-		"/jobs/" + string(failed) + "?entry=1", "/jobs/" + string(failed) + "/log", "/search?name=" + string(failed)[:8],
+	set["pages"] = []string{"/", "/mine", "/jobs", "/jobs?group=many", "/jobs/" + string(failed), "/jobs/" +
+		string(evil),
+		"/jobs/" + string(failed) + "?entry=1", "/jobs/" + string(failed) + "/log", "/search?name=" +
+			string(failed)[:8],
 		"/queues", "/holds", "/locks", "/workers", "/outbox", "/audit", "/fixity", "/lifecycles",
 		"/lifecycles/test.letter", "/jobs/none", "/bulk?state=Lost&event=retry"}
 	in, err := json.Marshal(set)
@@ -96,7 +98,8 @@ func office(t *testing.T) postOffice {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = logs.Close() })
-	e, err := engine.New(mem.New(), append(app.Works(), engine.Work{Life: enginetest.Letter, Prefix: "let", Outside: true}),
+	e, err := engine.New(mem.New(), append(app.Works(), engine.Work{Life: enginetest.Letter, Prefix: "let",
+		Outside: true}),
 		engine.Options{JobLogs: logs})
 	if err != nil {
 		t.Fatal(err)
@@ -142,10 +145,12 @@ func (w postOffice) fail(t *testing.T, id job.ID, why string) job.ID {
 	}
 	reports := api.Reports{Worker: "clerk"}
 	for _, c := range claimed {
-		report := api.Report{Job: c.ID, Epoch: c.Epoch, Wait: &job.Blocker{Code: "desk", Sentence: "it waits for a clerk"}}
+		report := api.Report{Job: c.ID, Epoch: c.Epoch, Wait: &job.Blocker{Code: "desk",
+			Sentence: "it waits for a clerk"}}
 		if c.ID == id {
 			report = api.Report{Job: c.ID, Epoch: c.Epoch, Fail: why, Cause: "address",
-				Log: []api.LogEntry{{N: 1, Text: "reads the address"}, {N: 2, Level: "error", Text: why + " " + hostile}}}
+				Log: []api.LogEntry{{N: 1, Text: "reads the address"}, {N: 2, Level: "error", Text: why + " " +
+					hostile}}}
 		}
 		reports.Reports = append(reports.Reports, report)
 	}
@@ -196,7 +201,8 @@ func TestPageCosts(t *testing.T) {
 	if bytes > most {
 		t.Errorf("the first page has %d bytes, more than %d", bytes, most)
 	}
-	if _, page := browser(w.Harness, w.Request(http.MethodGet, "/jobs", "")); !strings.Contains(page, "200 jobs match") ||
+	if _, page := browser(w.Harness, w.Request(http.MethodGet, "/jobs", "")); !strings.Contains(page,
+		"200 jobs match") ||
 		!strings.Contains(page, "Next page") {
 		t.Error("the list of jobs does not state how many there are")
 	}

@@ -156,7 +156,8 @@ func (h *handlers) workers(r *http.Request) (*Frame, error) {
 		return nil, err
 	}
 	return &Frame{Title: "Workers", Body: viewWorkers(h.Pages, &workers), Refresh: overviewRefresh,
-		Lead: "Who takes jobs, and who has some. A worker renews its leases; when one expires, another worker continues the job."}, nil
+		Lead: "Who takes jobs, and who has some. A worker renews its leases; when one expires, another worker " +
+			"continues the job."}, nil
 }
 
 // viewWorkers makes the page.

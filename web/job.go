@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 )
 
 // Bounds of the page about a job; the lists of the API have all.
@@ -128,6 +129,9 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 	if server.IsUser(r.Context()) {
 		in.By = lifecycle.Owner
 	}
+	if h.Visitor(r).Role == identity.Auditor {
+		in.By, in.Operator = 0, false // an auditor reads
+	}
 	if err := h.readJob(r, &in); err != nil {
 		return nil, err
 	}
@@ -188,9 +192,10 @@ func inline(svg string) template.HTML {
 
 // viewJob makes the page.
 func viewJob(kinds Kinds, in *jobInput) jobView {
-	record := in.Job.Job // a past position takes the place of the present one
+	record := in.Job.Job // a past position replaces the present one
 	j := &record
-	v := jobView{Row: RowOf(kinds, in.Now, j), Progress: in.Job.Progress, Owners: strings.Join(nonEmpty(j.Group, j.Owner), ", "),
+	v := jobView{Row: RowOf(kinds, in.Now, j), Progress: in.Job.Progress, Owners: strings.Join(nonEmpty(j.Group,
+		j.Owner), ", "),
 		Past: in.Entry > 0, At: in.Why.At, Entry: cmp.Or(in.Entry, j.Seq), First: 1, Rule: in.Why.Rule,
 		Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not, Diagram: in.Diagram,
 		Spec: pretty(j.Spec), Data: pretty(j.Data), Log: JobPath(j.ID) + "/log", Page: in.Job.Links["page"],
@@ -262,7 +267,8 @@ func childrenOf(kinds Kinds, in *jobInput) childrenView {
 	for _, p := range []part{
 		{Name: "ok", Tone: Good, Jobs: c.OK, Where: of(url.Values{"outcome": {string(lifecycle.OK)}})},
 		{Name: "failed", Tone: Bad, Jobs: c.Failed + c.TimedOut, Where: v.Bad},
-		{Name: "cancelled", Tone: Quiet, Jobs: c.Cancelled, Where: of(url.Values{"outcome": {string(lifecycle.Cancelled)}})},
+		{Name: "cancelled", Tone: Quiet, Jobs: c.Cancelled,
+			Where: of(url.Values{"outcome": {string(lifecycle.Cancelled)}})},
 		{Name: "deleted", Tone: Quiet, Jobs: c.Deleted},
 		{Name: "open", Tone: Working, Jobs: c.Open, Where: of(url.Values{"ended": {"false"}})},
 	} {

@@ -74,7 +74,8 @@ func (h *handlers) log(r *http.Request) (*Frame, error) {
 	if offset > 0 {
 		v.Begin = address(0)
 	}
-	f := &Frame{Title: "Log", Lead: TitleOf(&j.Job), Up: server.Link{Title: TitleOf(&j.Job), Path: v.Job}, Body: v}
+	f := &Frame{Title: "Log", Lead: TitleOf(h.Pages, &j.Job), Up: server.Link{Title: TitleOf(h.Pages, &j.Job),
+		Path: v.Job}, Body: v}
 	if !j.Ended {
 		f.Events = path + "/events?after=" + strconv.FormatInt(j.Seq, 10)
 	}
@@ -170,6 +171,7 @@ func (h *handlers) files(r *http.Request) (*Frame, error) {
 	if v.Next != "" {
 		v.NextPage = With(JobPath(j.ID)+"/files", url.Values{"after": {v.Next}})
 	}
-	return &Frame{Title: "Files", Lead: TitleOf(&j.Job), Up: server.Link{Title: TitleOf(&j.Job), Path: JobPath(j.ID)},
+	return &Frame{Title: "Files", Lead: TitleOf(h.Pages, &j.Job), Up: server.Link{Title: TitleOf(h.Pages, &j.Job),
+		Path: JobPath(j.ID)},
 		Body: v}, nil
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,12 +14,6 @@ import (
 	"github.com/stagepost/stagepost/server"
 )
 
-// Bounds of the lists of the overview.
-const (
-	overviewStuck  = 6
-	overviewFailed = 6
-)
-
 // overviewRefresh is the pause, in seconds, after which the script reads the overview again: nothing reports all
 // changes of a server.
 const overviewRefresh = 15
@@ -27,10 +22,9 @@ const overviewRefresh = 15
 type overviewInput struct {
 	Health     api.Health
 	Queue      api.Queue
-	Stuck      api.Stuck
+	Attention  attention
 	Holds      api.QueueHolds
 	Workers    api.Workers
-	Failed     api.Page
 	Throughput api.Throughput
 }
 
@@ -44,7 +38,8 @@ type overview struct {
 	Hours        []hourBar
 	HoursTotal   int64
 	HoursSince   time.Time
-	Empty        bool // there is no job
+	Empty        bool      // there is no job
+	Searched     time.Time // when Stuck and Failed were searched; zero: the first search is in progress
 }
 
 // alert is one thing that needs attention, with the page where something can be done about it.
@@ -95,12 +90,16 @@ func (h *handlers) overview(r *http.Request) (*Frame, error) {
 	in := overviewInput{}
 	ask := func(path string, into any) error { return h.Get(r, path, into) }
 	err := cmp.Or(
-		ask("/api/v1/queue", &in.Queue), ask("/api/v1/stuck?limit=6", &in.Stuck),
+		ask("/api/v1/queue", &in.Queue),
 		ask("/api/v1/queue/holds", &in.Holds), ask("/api/v1/workers", &in.Workers),
-		ask("/api/v1/jobs?outcome=failed&outcome=timed-out&limit=6", &in.Failed),
 		ask("/api/v1/throughput", &in.Throughput),
 	)
 	if err != nil {
+		return nil, err
+	}
+	if in.Attention, err = h.recent.get(r.Context(), func(ctx context.Context) (attention, error) {
+		return h.attention(r.Clone(ctx))
+	}); err != nil {
 		return nil, err
 	}
 	if err := ask("/healthz", &in.Health); err != nil { // it is ill: the page shows why
@@ -109,14 +108,22 @@ func (h *handlers) overview(r *http.Request) (*Frame, error) {
 	return &Frame{Title: "Overview", Body: viewOverview(h.Pages, &in), Refresh: overviewRefresh}, nil
 }
 
+// attention searches for what needs attention.
+func (h *handlers) attention(r *http.Request) (a attention, err error) {
+	a.At = h.Engine.Clock().Now()
+	err = cmp.Or(h.Get(r, "/api/v1/stuck?limit=6", &a.Stuck),
+		h.Get(r, "/api/v1/jobs?outcome=failed&outcome=timed-out&limit=6", &a.Failed))
+	return a, err
+}
+
 // viewOverview makes the overview: what needs attention first.
 func viewOverview(kinds Kinds, in *overviewInput) overview {
-	v := overview{Alerts: alertsOf(in), Empty: in.Queue.Total.Jobs == 0}
-	for i := range in.Stuck.Stuck {
-		v.Stuck = append(v.Stuck, stuckRowOf(kinds, &in.Stuck.Stuck[i]))
+	v := overview{Alerts: alertsOf(in), Empty: in.Queue.Total.Jobs == 0, Searched: in.Attention.At}
+	for i := range in.Attention.Stuck.Stuck {
+		v.Stuck = append(v.Stuck, stuckRowOf(kinds, &in.Attention.Stuck.Stuck[i]))
 	}
-	v.StuckMore = in.Stuck.Found - len(v.Stuck)
-	v.Failed = RowsOf(kinds, in.Queue.At, &in.Failed)
+	v.StuckMore = in.Attention.Stuck.Found - len(v.Stuck)
+	v.Failed = RowsOf(kinds, in.Queue.At, &in.Attention.Failed)
 	v.Applications = applicationsOf(kinds, in.Queue.States)
 	v.Hours, v.HoursTotal = barsOf(&in.Throughput)
 	v.HoursSince = in.Throughput.Since
@@ -141,7 +148,7 @@ func alertsOf(in *overviewInput) (all []alert) {
 	for _, text := range in.Health.Warnings {
 		all = append(all, alert{Held, text, "", ""})
 	}
-	if n := len(in.Stuck.Messages); n > 0 {
+	if n := len(in.Attention.Stuck.Messages); n > 0 {
 		all = append(all, alert{Bad, numbered(n, "message was", "messages were") + " abandoned after the last attempt",
 			"/outbox?status=abandoned", "Messages"})
 	}
@@ -153,8 +160,9 @@ func alertsOf(in *overviewInput) (all []alert) {
 		all = append(all, alert{Held, numbered(n, "hold keeps ", "holds keep ") + numbered(int(jobs), "job", "jobs") +
 			" from being worked on", "/holds", "Holds"})
 	}
-	if in.Stuck.Found > 0 {
-		all = append(all, alert{Held, numbered(in.Stuck.Found, "job does", "jobs do") + " not move as usual", "#stuck",
+	if in.Attention.Stuck.Found > 0 {
+		all = append(all, alert{Held, numbered(in.Attention.Stuck.Found, "job does", "jobs do") +
+			" not move as usual", "#stuck",
 			"Which"})
 	}
 	return all
@@ -169,7 +177,8 @@ func numbered(n int, one, many string) string {
 }
 
 func stuckRowOf(kinds Kinds, s *api.StuckJob) stuckRow {
-	row := stuckRow{Name: kinds.NameOf(s.Kind).One + " …" + shortID(s.Job), What: strings.Join(nonEmpty(s.Group, s.Owner),
+	row := stuckRow{Name: kinds.NameOf(s.Kind).One + " …" + shortID(s.Job), What: strings.Join(nonEmpty(s.Group,
+		s.Owner),
 		", "), Path: JobPath(s.Job), State: s.State, Time: Span(time.Duration(s.Seconds) * time.Second),
 		Tone: ToneOf(kinds.Stage(s.Kind, s.State).Kind, lifecycle.None, false, s.Worker != "")}
 	if len(s.Reasons) > 0 {

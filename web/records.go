@@ -141,7 +141,8 @@ func (h *handlers) lifecycles(r *http.Request) (*Frame, error) {
 	slices.SortStableFunc(v.Lifecycles, func(a, b lifecycleRow) int {
 		return cmp.Compare(btoi(b.Jobs), btoi(a.Jobs))
 	})
-	return &Frame{Title: "Lifecycles", Body: v, Lead: "The states and transitions that jobs can take. Nothing else can happen."},
+	return &Frame{Title: "Lifecycles", Body: v,
+			Lead: "The states and transitions that jobs can take. Nothing else can happen."},
 		nil
 }
 
@@ -205,8 +206,10 @@ func (h *handlers) fixity(r *http.Request) (*Frame, error) {
 	if job.KindOf(err) == job.NotFound {
 		v.Absent, err = job.Reason(err), nil
 	}
-	return &Frame{Title: "Storage and fixity", Body: v, Refresh: overviewRefresh, Lead: "Where copies are stored, and " +
-		"whether they are still as they were. A fixity check reads stored files and compares them with their digests."}, err
+	return &Frame{Title: "Storage and fixity", Body: v, Refresh: overviewRefresh,
+		Lead: "Where copies are stored, and " +
+			"whether they are still as they were. A fixity check reads stored files and compares them with their " +
+			"digests."}, err
 }
 
 // mostFaults is how many faults the page shows.
@@ -216,7 +219,8 @@ const mostFaults = 200
 func viewFixity(now time.Time, f *api.Fixity) fixityView {
 	v := fixityView{Count: f.Count, Faults: f.Faults[:min(len(f.Faults), mostFaults)]}
 	for _, l := range f.Locations {
-		row := locationRow{FixityLocation: l, Oldest: Ago(now, l.Oldest), Next: Ago(now, l.Next), Tone: Good, FixityState: "sound"}
+		row := locationRow{FixityLocation: l, Oldest: Ago(now, l.Oldest), Next: Ago(now, l.Next), Tone: Good,
+			FixityState: "sound"}
 		switch {
 		case l.Reason != "":
 			row.Tone, row.FixityState = Bad, "not readable"
@@ -240,7 +244,8 @@ func viewFixity(now time.Time, f *api.Fixity) fixityView {
 }
 
 func (h *handlers) checkFixity(r *http.Request, form *Form) (to, done string, err error) {
-	b := api.CheckFixity{Application: form.Text("application"), Location: form.Text("location"), Note: form.Line("note")}
+	b := api.CheckFixity{Application: form.Text("application"), Location: form.Text("location"),
+		Note: form.Line("note")}
 	if err := form.Err(); err != nil {
 		return "", "", err
 	}

@@ -9,14 +9,17 @@ import (
 )
 
 // handlers are the pages of every server.
-type handlers struct{ *Pages }
+type handlers struct {
+	*Pages
+	recent *recent
+}
 
 // Part gives the pages of every server. A nil server is enough to list the routes.
 func Part(s *server.Server) server.Part {
-	h := &handlers{&Pages{s, own}}
+	h := &handlers{&Pages{s, own}, newRecent()}
 	return server.Part{
 		Routes: slices.Concat(h.workRoutes(), h.jobRoutes(), h.controlRoutes(), h.recordRoutes()), Assets: files,
-		Pages: server.Pages{Home: h.home, Links: links},
+		Pages: server.Pages{Home: h.home, Links: links}, Close: h.recent.close,
 	}
 }
 
@@ -69,11 +72,13 @@ func FormRoute(pattern string, who server.Role, doc string,
 // workRoutes lists the pages about work: the lists and the search.
 func (h *handlers) workRoutes() []server.Route {
 	return []server.Route{
-		PageRoute("/mine", server.Own, "A page with the jobs of the user: what needs attention, what is in progress, what ended.",
+		PageRoute("/mine", server.Own,
+			"A page with the jobs of the user: what needs attention, what is in progress, what ended.",
 			nil, h.Show("mine.html", h.mine)),
 		PageRoute("/jobs", server.Own, "A page with jobs and their filters, as the list of the API has them.",
 			openapi.Filters("parent"), h.jobs),
-		PageRoute("/search", server.Own, "Opens the page of the job that a name means, or lists the jobs that it may mean.",
+		PageRoute("/search", server.Own,
+			"Opens the page of the job that a name means, or lists the jobs that it may mean.",
 			openapi.Query("name"), h.search),
 		PageRoute("/queues", server.Operator, "A page with the number of jobs by kind and state, and the open batches.",
 			nil, h.Show("queues.html", h.queues)),
@@ -84,10 +89,12 @@ func (h *handlers) workRoutes() []server.Route {
 // jobRoutes lists the pages about one job.
 func (h *handlers) jobRoutes() []server.Route {
 	return []server.Route{
-		PageRoute("/jobs/{id}", server.Person, "A page about a job: state, reasons, what can be done, timeline, tasks, log, "+
-			"history; entry shows it as it was after an entry of its history.", openapi.Query("entry"),
+		PageRoute("/jobs/{id}", server.Person,
+			"A page about a job: state, reasons, what can be done, timeline, tasks, log, "+
+				"history; entry shows it as it was after an entry of its history.", openapi.Query("entry"),
 			h.Show("job.html", h.job)),
-		PageRoute("/jobs/{id}/log", server.Person, "A page with the log of a job: offset, and text that lines must contain.",
+		PageRoute("/jobs/{id}/log", server.Person,
+			"A page with the log of a job: offset, and text that lines must contain.",
 			openapi.Query("offset", "text"), h.Show("log.html", h.log)),
 		{Method: http.MethodGet, Pattern: "/jobs/{id}/log.txt", Who: server.Person, Doc: "The log of a job as text.",
 			Handle: h.logText, IO: openapi.IO{Media: openapi.Text}},

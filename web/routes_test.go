@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
-	"github.com/stagepost/stagepost/server/token"
 	"github.com/stagepost/stagepost/web"
 )
 
@@ -51,7 +51,8 @@ func TestPagesEscape(t *testing.T) {
 	w := servertest.Open(t, nil, nil, part)
 	text := json.RawMessage(`{"evil":` + `"<script>spec()</script>"` + `}`)
 	id := w.Post(engine.Order{Owner: hostile[:50], Group: "evil", Spec: text}).ID
-	if _, err := w.Client.Hold(t.Context(), api.Hold{Scope: job.Scope{Group: "evil"}, Who: "eve", Why: "<script>x()</script>"}); err != nil {
+	if _, err := w.Client.Hold(t.Context(), api.Hold{Scope: job.Scope{Group: "evil"}, Who: "eve",
+		Why: "<script>x()</script>"}); err != nil {
 		t.Fatal(err)
 	}
 	pages := 0
@@ -102,7 +103,8 @@ func TestForms(t *testing.T) {
 		to     string
 		want   string // in the page that follows
 	}{
-		{"/jobs/" + id + "/events/hold", []string{"note", "wait  for\r\nthe disk", "version", ""}, "/jobs/" + id, "wait for the disk"},
+		{"/jobs/" + id + "/events/hold", []string{"note", "wait  for\r\nthe disk", "version", ""}, "/jobs/" + id,
+			"wait for the disk"},
 		{"/jobs/" + id + "/events/release", []string{"note", ""}, "/jobs/" + id, "Done: release"},
 		{"/jobs/" + id + "/reorder", []string{"priority", "7", "note", "soon"}, "/jobs/" + id, "priority 7"},
 		{"/holds", []string{"group", "maps", "why", "the disk is full", "kind", "", "state", "", "owner", "", "tag", "",
@@ -163,7 +165,7 @@ func TestUsersPages(t *testing.T) {
 	g := servertest.Guard(t, part)
 	g.Post(engine.Order{Owner: "ann", Group: "herbarium"})
 	foreign := g.Post(engine.Order{Owner: "bob", Group: "secretmaps"}).ID
-	for role, sees := range map[token.Role]bool{token.User: false, token.Operator: true} {
+	for role, sees := range map[identity.Role]bool{identity.Depositor: false, identity.Operator: true} {
 		for _, path := range []string{"/jobs", "/mine", "/jobs?group=secretmaps"} {
 			answer, page := browser(g.Harness, g.With(g.Tokens[role], http.MethodGet, path, ""))
 			if answer.StatusCode != http.StatusOK {
@@ -210,7 +212,8 @@ func TestTimeTravel(t *testing.T) {
 	browser(w, sent(w, "/jobs/"+id+"/events/hold", "note", "x"))
 	_, now := browser(w, w.Request(http.MethodGet, "/jobs/"+id, ""))
 	_, then := browser(w, w.Request(http.MethodGet, "/jobs/"+id+"?entry=1", ""))
-	if !strings.Contains(now, `current"`) || !strings.Contains(now, `<span class="badge held">Held</span> <span>since`) {
+	if !strings.Contains(now, `current"`) ||
+		!strings.Contains(now, `<span class="badge held">Held</span> <span>since`) {
 		t.Errorf("now: %s", now)
 	}
 	if !strings.Contains(then, "This is how it was after entry 1") || strings.Contains(then, "What you can do") ||

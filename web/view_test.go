@@ -18,8 +18,10 @@ import (
 type letters struct{}
 
 var stages = []lifecycle.Stage{
-	{State: "Queued", Kind: lifecycle.Queue}, {State: "Writing", Kind: lifecycle.Work}, {State: "Held", Kind: lifecycle.Wait},
-	{State: "Sent", Kind: lifecycle.End, Outcome: lifecycle.OK}, {State: "Lost", Kind: lifecycle.End, Outcome: lifecycle.Failed},
+	{State: "Queued", Kind: lifecycle.Queue}, {State: "Writing", Kind: lifecycle.Work}, {State: "Held",
+		Kind: lifecycle.Wait},
+	{State: "Sent", Kind: lifecycle.End, Outcome: lifecycle.OK}, {State: "Lost", Kind: lifecycle.End,
+		Outcome: lifecycle.Failed},
 }
 
 func (letters) NameOf(job.Kind) server.Named {
@@ -48,7 +50,8 @@ func TestSpan(t *testing.T) {
 			t.Errorf("%v: got %q, want %q", d, got, want)
 		}
 	}
-	for d, want := range map[time.Duration]string{90 * time.Minute: "1 h ago", -90 * time.Minute: "in 1 h", 0: "just now"} {
+	for d, want := range map[time.Duration]string{90 * time.Minute: "1 h ago", -90 * time.Minute: "in 1 h",
+		0: "just now"} {
 		if got := Ago(noon, noon.Add(-d)); got != want {
 			t.Errorf("%v ago: got %q, want %q", d, got, want)
 		}
@@ -59,7 +62,8 @@ func TestSpan(t *testing.T) {
 }
 
 func TestCount(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 9999: "9999", 12345: "12\u202f345", 1234567: "1\u202f234\u202f567", -12345: "-12\u202f345"} {
+	for n, want := range map[int]string{0: "0", 9999: "9999", 12345: "12\u202f345", 1234567: "1\u202f234\u202f567",
+		-12345: "-12\u202f345"} {
 		if got := Count(n); got != want {
 			t.Errorf("%d: got %q, want %q", n, got, want)
 		}
@@ -69,7 +73,8 @@ func TestCount(t *testing.T) {
 // TestSentence: texts of strangers are escaped; times and ids are marked.
 func TestSentence(t *testing.T) {
 	got := string(sentence("job ing_01J9Z3ABCDEFGHJKMNPQRSTVWX waits until 2026-11-27T12:00:00Z <b>\u202e"))
-	want := `job <a href="/jobs/ing_01J9Z3ABCDEFGHJKMNPQRSTVWX" title="ing_01J9Z3ABCDEFGHJKMNPQRSTVWX">…PQRSTVWX</a> ` +
+	want := `job <a href="/jobs/ing_01J9Z3ABCDEFGHJKMNPQRSTVWX" title="ing_01J9Z3ABCDEFGHJKMNPQRSTVWX">` +
+		`…PQRSTVWX</a> ` +
 		`waits until <time datetime="2026-11-27T12:00:00Z">27 Nov 2026, 12:00:00 UTC</time> &lt;b&gt;&lt;U+202E&gt;`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -83,7 +88,8 @@ func TestTones(t *testing.T) {
 		ended, claimed bool
 		want           Tone
 	}{
-		{lifecycle.Queue, lifecycle.None, false, false, Waiting}, {lifecycle.Queue, lifecycle.None, false, true, Working},
+		{lifecycle.Queue, lifecycle.None, false, false, Waiting}, {lifecycle.Queue, lifecycle.None, false, true,
+			Working},
 		{lifecycle.Work, lifecycle.None, false, false, Working}, {lifecycle.Wait, lifecycle.None, false, false, Held},
 		{lifecycle.End, lifecycle.OK, true, false, Good}, {lifecycle.End, lifecycle.Failed, true, false, Bad},
 		{lifecycle.Wait, lifecycle.Failed, false, false, Bad}, {lifecycle.End, lifecycle.TimedOut, true, false, Bad},
@@ -101,11 +107,14 @@ func TestOverview(t *testing.T) {
 		Health:  api.Health{Status: "storage full", Warnings: []string{"the clock is ahead"}},
 		Workers: api.Workers{Workers: []api.WorkerInfo{{Name: "a", Expired: 1}, {Name: "b"}}},
 		Holds:   api.QueueHolds{Holds: []api.QueueHold{{Jobs: 3}}},
-		Stuck: api.Stuck{Found: 9, Stuck: []api.StuckJob{{Job: "let_1", Kind: "letter", State: "Writing",
-			Reasons: []api.StuckReason{{Sentence: "in Writing for 2h"}}}}, Messages: make([]job.Message, 2)},
+		Attention: attention{At: noon, Stuck: api.Stuck{Found: 9, Stuck: []api.StuckJob{{Job: "let_1",
+			Kind: "letter", State: "Writing",
+			Reasons: []api.StuckReason{{Sentence: "in Writing for 2h"}}}}, Messages: make([]job.Message, 2)}},
 		Queue: api.Queue{At: noon, Total: api.QueueTotal{Jobs: 10}, States: []api.QueueTotal{
-			{Kind: "letter", State: "Queued", Jobs: 3, Claimed: 1}, {Kind: "letter", State: "Writing", Jobs: 2, Claimed: 2},
-			{Kind: "letter", State: "Held", Jobs: 1}, {Kind: "letter", State: "Sent", Jobs: 3}, {Kind: "letter", State: "Lost", Jobs: 1},
+			{Kind: "letter", State: "Queued", Jobs: 3, Claimed: 1}, {Kind: "letter", State: "Writing", Jobs: 2,
+				Claimed: 2},
+			{Kind: "letter", State: "Held", Jobs: 1}, {Kind: "letter", State: "Sent", Jobs: 3}, {Kind: "letter",
+				State: "Lost", Jobs: 1},
 		}},
 		Throughput: api.Throughput{Hours: []api.ThroughputHour{{Start: noon}, {Start: noon.Add(time.Hour),
 			Kinds: []api.ThroughputKind{{Kind: "letter", Jobs: 4}}}}},
@@ -125,8 +134,9 @@ func TestOverview(t *testing.T) {
 	if diff := cmp.Diff(want, texts); diff != "" {
 		t.Error(diff)
 	}
-	row := applicationRow{Application: "Post", Many: "letters", Kind: "letter", Queued: 2, Working: 3, Waiting: 1, Failed: 1,
-		Done: 3}
+	row := applicationRow{Application: "Post", Many: "letters", Kind: "letter", Queued: 2, Working: 3, Waiting: 1,
+		Failed: 1,
+		Done:   3}
 	if diff := cmp.Diff([]applicationRow{row}, v.Applications); diff != "" {
 		t.Error(diff)
 	}
@@ -158,7 +168,8 @@ func TestTimeline(t *testing.T) {
 		}
 		got = append(got, line)
 	}
-	want := []string{"Queued 2m0s waits=true", "Writing 8m0s waits=false net after 1m0s net after 4m0s", "Sent 0s waits=true"}
+	want := []string{"Queued 2m0s waits=true", "Writing 8m0s waits=false net after 1m0s net after 4m0s",
+		"Sent 0s waits=true"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -172,7 +183,8 @@ func TestTimeline(t *testing.T) {
 
 // TestChain: an entry that was changed is found.
 func TestChain(t *testing.T) {
-	first, second := job.Event{Job: "let_1", Seq: 1, To: "Queued", At: noon}, job.Event{Job: "let_1", Seq: 2, Event: "go", At: noon}
+	first, second := job.Event{Job: "let_1", Seq: 1, To: "Queued", At: noon}, job.Event{Job: "let_1", Seq: 2,
+		Event: "go", At: noon}
 	first.Seal(job.Hash{})
 	second.Seal(first.Hash)
 	in := &jobInput{History: []job.Event{first, second}}
@@ -222,7 +234,8 @@ func TestExits(t *testing.T) {
 // it, and nothing acts on all jobs without a filter.
 func TestJobsFilters(t *testing.T) {
 	q := map[string][]string{"kind": {"letter"}, "ended": {"false"}, "after": {"x"}}
-	v := viewJobs(letters{}, noon, q, &api.Page{Next: "y", Jobs: []job.Job{{ID: "let_1", Kind: "letter", Title: "A letter"}}})
+	v := viewJobs(letters{}, noon, q, &api.Page{Next: "y", Jobs: []job.Job{{ID: "let_1", Kind: "letter",
+		Title: "A letter"}}})
 	if v.Next != "/jobs?after=y&ended=false&kind=letter" || v.First != "/jobs?ended=false&kind=letter" ||
 		v.Rows[0].Name != "A letter" || !v.Kinds[0].Chosen {
 		t.Errorf("got %+v", v)
@@ -245,7 +258,8 @@ func TestJobsFilters(t *testing.T) {
 
 // TestInline removes the style sheet of a drawing, which the policy of the pages forbids.
 func TestInline(t *testing.T) {
-	if got := string(inline("<svg><style>x{}</style><g/></svg>")); got != "<svg><g/></svg>" || strings.Contains(got, "style") {
+	if got := string(inline("<svg><style>x{}</style><g/></svg>")); got != "<svg><g/></svg>" || strings.Contains(got,
+		"style") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -65,7 +65,7 @@ type Frame struct {
 	// the rest is filled in by Reply
 	Sections []Section
 	Here     string // path of the page
-	Who      string // whose token the request has; empty: none
+	Visitor  server.Visitor
 	Theme    string
 	Notice   string // what the form before has done
 	Query    string // of the search field
@@ -79,7 +79,7 @@ type Section struct {
 
 // Reply shows a page.
 func (p *Pages) Reply(w http.ResponseWriter, r *http.Request, status int, name string, f *Frame) error {
-	f.Sections, f.Here, f.Who = sections(p.Links(r.Context())), r.URL.Path, server.OwnerOf(r.Context())
+	f.Sections, f.Here, f.Visitor = sections(p.Links(r.Context())), r.URL.Path, p.Visitor(r)
 	f.Theme, f.Notice = themeOf(r), takeNotice(w, r)
 	var b bytes.Buffer
 	if err := p.templates[name].ExecuteTemplate(&b, "frame", f); err != nil {

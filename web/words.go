@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -21,7 +22,7 @@ import (
 // functions are those of all templates.
 var functions = template.FuncMap{
 	"shown": server.Shown, "time": timeHTML, "ago": Ago, "span": Span, "size": quantity.Size, "count": Count,
-	"sentence": sentence, "jobpath": JobPath, "short": shortID, "percent": percent, "title": TitleOf, "lines": lines,
+	"sentence": sentence, "jobpath": JobPath, "short": shortID, "percent": percent, "lines": lines,
 	"plural": func(n any, one, many string) string {
 		if fmt.Sprint(n) == "1" {
 			return one
@@ -46,15 +47,9 @@ func lines(text string) string {
 	}, text)
 }
 
-// TitleOf returns what people call a job: its title, else the name of its object, else its number.
-func TitleOf(j *job.Job) string {
-	switch {
-	case j.Title != "":
-		return j.Title
-	case j.Object != "":
-		return j.Object
-	}
-	return fmt.Sprintf("%s %d", j.Kind, j.Number)
+// TitleOf returns what people call a job: its title, else the name of its object, else its kind and number.
+func TitleOf(kinds Kinds, j *job.Job) string {
+	return cmp.Or(j.Title, j.Object, fmt.Sprintf("%s %d", kinds.NameOf(j.Kind).One, j.Number))
 }
 
 // JobPath is the path of the page of a job.
@@ -148,7 +143,8 @@ func timeHTML(t time.Time) template.HTML {
 }
 
 // marked are the times and the ids of jobs in a sentence of the server.
-var marked = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)|\b[a-z]+_[0-9A-HJKMNP-TV-Z]{26}\b`)
+var marked = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)|` +
+	`\b[a-z]+_[0-9A-HJKMNP-TV-Z]{26}\b`)
 
 // sentence is a sentence of the server, which may contain the texts of strangers: times are shown as elsewhere, and
 // ids are links.
@@ -221,7 +217,7 @@ type Kinds interface {
 // RowOf makes a row of a job.
 func RowOf(kinds Kinds, now time.Time, j *job.Job) Row {
 	stage := kinds.Stage(j.Kind, j.State)
-	return Row{Job: j, Name: TitleOf(j), What: kinds.NameOf(j.Kind).One, Path: JobPath(j.ID),
+	return Row{Job: j, Name: TitleOf(kinds, j), What: kinds.NameOf(j.Kind).One, Path: JobPath(j.ID),
 		Tone: ToneOf(stage.Kind, j.Outcome, j.Ended, j.Claimed()), Since: Ago(now, j.Entered)}
 }
 

@@ -1,5 +1,9 @@
 // A browser of this machine, for the tests and the screenshots of the pages.
-import { chromium } from "playwright-core";
+import { createRequire } from "node:module";
+
+// The packages are in bin/, beside what is built (make browser-packages).
+export const require = createRequire(new URL("../../bin/browser/", import.meta.url));
+const { chromium } = require("playwright-core");
 
 export const base = process.env.STAGEPOST_URL;
 

@@ -2,10 +2,9 @@
 // made; the standard input has their ids as JSON. Each check prints one line; the first line that fails ends the run.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { base, launch } from "./browser.mjs";
+import { base, launch, require } from "./browser.mjs";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const jobs = JSON.parse(readFileSync(0, "utf8"));
 const browser = await launch();
 

@@ -19,8 +19,11 @@ type Handlers struct {
 // requests.
 func Part(s *server.Server, app Bulk) server.Part {
 	h := &Handlers{s, app, web.New(s, files)}
-	return server.Part{Routes: h.routes(), About: bulk.About, Pages: server.Pages{
-		OnList: []server.Link{{Title: "Act on all of them", Path: "/bulk", Who: server.Operator}},
-		Kinds:  map[job.Kind]server.Named{bulk.Kind: {One: "bulk action", Many: "bulk actions", Application: "Control"}},
+	pages := server.Pages{Kinds: map[job.Kind]server.Named{
+		bulk.Kind: {One: "bulk action", Many: "bulk actions", Application: "Control"},
 	}}
+	if app != nil {
+		pages.OnList = []server.Link{{Title: "Act on all of them", Path: "/bulk", Who: server.Operator}}
+	}
+	return server.Part{Routes: h.routes(), About: bulk.About, Pages: pages}
 }

@@ -38,6 +38,9 @@ type event struct {
 
 // page shows what an event would do to all jobs of a query, and a form that does it.
 func (s *Handlers) page(r *http.Request) (*web.Frame, error) {
+	if _, err := s.bulkApp(); err != nil {
+		return nil, err
+	}
 	p := server.Params(r)
 	q := url.Values{}
 	for _, name := range filters {
@@ -116,6 +119,9 @@ func bulkOf(q url.Values) (b api.Bulk, err error) {
 
 // start starts the bulk of the form.
 func (s *Handlers) start(r *http.Request, form *web.Form) (to, done string, err error) {
+	if _, err := s.bulkApp(); err != nil {
+		return "", "", err
+	}
 	q := url.Values{}
 	for _, name := range filters {
 		if values := form.All(name); len(values) > 0 {

@@ -23,8 +23,8 @@ func (s *Handlers) routes() []server.Route {
 			Who: server.Operator, Doc: "Result of a bulk: jobs done, refused with reasons, changed concurrently.",
 			Handle: s.bulkResult,
 			IO:     openapi.IO{Out: api.BulkResult{}}},
-		web.PageRoute("/bulk", server.Operator, "A page that previews what an event does to all jobs of a query, with a "+
-			"form that does it.", openapi.Query(append([]string{"event"}, filters...)...),
+		web.PageRoute("/bulk", server.Operator, "A page that previews what an event does to all jobs of a query, "+
+			"with a form that does it.", openapi.Query(append([]string{"event"}, filters...)...),
 			s.pages.Show("bulk.html", s.page)),
 		web.FormRoute("/bulk", server.Operator, "Starts a bulk as the form of the page asks.", s.pages.Post(s.start)),
 	}

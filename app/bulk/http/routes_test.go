@@ -11,7 +11,7 @@ import (
 
 // allowed lists the roles for each path prefix: see [servertest.CheckRoles].
 var allowed = map[string]string{
-	"/api/v1/bulk": "oa",
+	"/api/v1/bulk": "oa", "/bulk": "oa",
 }
 
 // reasonIn lists the type in which each route that needs a reason reads it; nil: in the query.

@@ -1,0 +1,70 @@
+package bulkhttp_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+)
+
+// TestPage previews a bulk, which changes nothing, and starts it with the number that the preview had.
+func TestPage(t *testing.T) {
+	w := openBulk(t)
+	var ids []job.ID
+	for range 3 {
+		ids = append(ids, w.Post(engine.Order{Group: "maps", Bytes: 7}).ID)
+	}
+	other := w.Post(engine.Order{Group: "atlases"}).ID
+	open := func(path string) (int, string) {
+		r := w.Request(http.MethodGet, path, "")
+		r.Header.Set("Accept", "text/html")
+		answer, page := w.Ask(r)
+		return answer.StatusCode, page
+	}
+	status, page := open("/bulk?group=maps&event=hold")
+	if status != http.StatusOK || !strings.Contains(page, "hold: 3 of 3 jobs, 21 B") ||
+		!strings.Contains(page, `name="expect" value="3"`) {
+		t.Fatalf("got %d: %s", status, page)
+	}
+	for path, want := range map[string]int{"/bulk?event=hold": http.StatusBadRequest, "/bulk?group=maps": http.StatusOK,
+		"/bulk?group=maps&event=nonsense": http.StatusBadRequest} {
+		if status, page := open(path); status != want {
+			t.Errorf("%s: got %d: %s", path, status, page)
+		}
+	}
+	send := func(expect string) *http.Response {
+		form := url.Values{"group": {"maps"}, "event": {"hold"}, "expect": {expect}, "note": {"flood"},
+			"confirm": {"yes"}}
+		r := w.Request(http.MethodPost, "/bulk", form.Encode())
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answer, _ := w.Ask(r)
+		return answer
+	}
+	for _, c := range []struct {
+		expect string
+		ok     bool
+		state  string
+	}{{"2", false, "Posted"}, {"3", true, "Held"}} {
+		answer := send(c.expect)
+		id, found := strings.CutPrefix(answer.Header.Get("Location"), "/jobs/")
+		if answer.StatusCode != http.StatusSeeOther || !found {
+			t.Fatalf("got %s to %q", answer.Status, answer.Header.Get("Location"))
+		}
+		j, err := w.Await(t.Context(), job.ID(id), func(j *job.Job) bool { return j.Ended })
+		if err != nil || (j.Outcome == lc.OK) != c.ok {
+			t.Fatalf("with the number %s: %+v, %v", c.expect, j.Position, err)
+		}
+		for _, id := range ids {
+			if j, err := w.Client.Job(t.Context(), id); err != nil || string(j.State) != c.state {
+				t.Errorf("%s with the number %s: %s, %v", id, c.expect, j.State, err)
+			}
+		}
+	}
+	if j, err := w.Client.Job(t.Context(), other); err != nil || j.State != "Posted" {
+		t.Errorf("the other job: %s, %v", j.State, err)
+	}
+}
