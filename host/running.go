@@ -329,7 +329,8 @@ func (r *Server) engineOptions(s *Settings, logs engine.JobLogs) engine.Options 
 		}
 	}
 	return engine.Options{
-		Name: s.serverName(r.Data), Leads: r.store.Leads, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics,
+		Name: s.serverName(r.Data), Leads: r.store.Leads,
+		Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics,
 		JobLogs: logs, Deliver: deliver,
 		Attempts: s.Attempts, Retain: r.retention(s), Impaired: r.space.impaired,
 	}

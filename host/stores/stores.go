@@ -32,7 +32,7 @@ type Store struct {
 	Waiting     func() int              // operations that wait for a commit
 	Retries     func() int64            // operations that were tried again
 	Connections func() (used, most int) // to the database
-	Place       string                  // of the database, for people
+	Location    string                  // of the database, for people
 	Postgres    string                  // the URL of the database with the password, for databases of applications
 
 	// Full returns since when the disk of the store is full, or zero; Writable tests whether it accepts writes.
@@ -48,7 +48,7 @@ type Store struct {
 	Named     cli.JobStore
 
 	// Freeze runs a function between two commits, in which a backup pins the databases of the data directory. Without
-	// it, Instead says how the store is backed up.
+	// it, Instead is how the store is backed up.
 	Freeze  func(ctx context.Context, do func() error) error
 	Instead string
 }
@@ -122,8 +122,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, cli.Usagef("store must be sqlite, mem or postgres://USER@HOST/DATABASE, not %q", shown(o.Where))
 	}
 	if !located && o.Files != o.Dir {
-		return nil, cli.Usagef("shared is for a store of several servers: the store %s has one, whose files are in its "+
-			"data directory", name)
+		return nil, cli.Usagef("shared is for a store of several servers: the store %s has one, whose "+
+			"files are in its data directory", name)
 	}
 	return kinds[i].open(ctx, &o)
 }
