@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-var databases pgtest.Lazy
+var databases = pgtest.Lazy{Reset: "DROP SCHEMA public CASCADE; CREATE SCHEMA public"}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
