@@ -60,14 +60,14 @@ type BackedUp struct {
 
 // Health is the answer about the server itself.
 type Health struct {
-	Status  string   `json:"status"` // "ok", else what is wrong
-	Version string   `json:"version"`
-	Store   string   `json:"store"`
-	Durable bool     `json:"durable"`
-	Place   string   `json:"place,omitempty"`  // of a store that servers share
-	Leader  string   `json:"leader,omitempty"` // the server that leads those that share the store
-	Engine  string   `json:"engine"`
-	Kinds   []string `json:"kinds"`
+	Status   string   `json:"status"` // "ok", else what is wrong
+	Version  string   `json:"version"`
+	Store    string   `json:"store"`
+	Durable  bool     `json:"durable"`
+	Location string   `json:"location,omitempty"` // of a store that servers share
+	Leader   string   `json:"leader,omitempty"`   // the server that leads those that share the store
+	Engine   string   `json:"engine"`
+	Kinds    []string `json:"kinds"`
 
 	// what confines the users' scripts that the server runs itself: native, bwrap or none
 	Sandbox  string   `json:"sandbox,omitempty"`

@@ -15,8 +15,8 @@ import (
 	"github.com/stagepost/stagepost/internal/secretfile"
 )
 
-// sharedDir returns the directory with the files of jobs. One that the setting names must exist: it may be a mount point
-// whose file system is missing.
+// sharedDir returns the directory with the files of jobs. One that the setting names must exist: it may be a mount
+// point whose file system is missing.
 func (s *serveSettings) sharedDir(data string) (string, error) {
 	if s.Shared == "" {
 		return data, nil
@@ -26,8 +26,8 @@ func (s *serveSettings) sharedDir(data string) (string, error) {
 		return "", err
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return "", cli.Usagef("shared: %s is no directory: mount its file system, or make the directory once (mkdir %s)",
-			dir, dir)
+		return "", cli.Usagef("shared: %s is no directory: mount its file system, or make the directory once "+
+			"(mkdir %s)", dir, dir)
 	}
 	return dir, nil
 }
@@ -87,7 +87,7 @@ func (s *serveSettings) serverName(data string) string {
 
 // describeStore adds to the health of the server where its store is, and which server leads.
 func (r *Server) describeStore(h *client.Health) {
-	h.Place = r.store.Place
+	h.Location = r.store.Location
 	if r.store.Leader != nil {
 		h.Leader = r.store.Lead(context.Background())
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-var databases pgtest.Lazy
+var databases = pgtest.Lazy{Reset: "DROP SCHEMA public CASCADE; CREATE SCHEMA public"}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -58,7 +58,7 @@ func sharing(t *testing.T, store, shared, data string) (*Server, error) {
 	return r, err
 }
 
-// TestSharedStore starts several servers on one database: names differ, one leads, health says which, and servers that
+// TestSharedStore starts several servers on one database: names differ, one leads, health names it, and servers that
 // have other files or a data directory in use are refused with what to do.
 func TestSharedStore(t *testing.T) {
 	store, shared := newDatabase(t), t.TempDir()
@@ -73,7 +73,7 @@ func TestSharedStore(t *testing.T) {
 	names := map[string]bool{}
 	for _, r := range []*Server{a, b} {
 		h := healthFrom(t, r)
-		if h.Store != "postgres" || !strings.HasPrefix(h.Place, "test_") || !strings.Contains(h.Place, " on /") {
+		if h.Store != "postgres" || !strings.HasPrefix(h.Location, "test_") || !strings.Contains(h.Location, " on /") {
 			t.Errorf("health %+v", h)
 		}
 		name, _, _ := strings.Cut(h.Engine, "/")
@@ -211,7 +211,8 @@ func TestStorePassword(t *testing.T) {
 		t.Errorf("on the command line: %v", err)
 	}
 	all := fmt.Sprint(err)
-	for _, where := range []string{"postgres://ann@nowhere.invalid/jobs", "postgres://ann:" + secret + "@/jobs?host=/nowhere",
+	for _, where := range []string{"postgres://ann@nowhere.invalid/jobs",
+		"postgres://ann:" + secret + "@/jobs?host=/nowhere",
 		"postgre://ann:" + secret + "@db/jobs", "postgres://ann:" + secret + "@db:port/jobs",
 		"postgres://ann@db/jobs?password=" + secret} {
 		o := stores.Options{Where: where, Dir: t.TempDir(), Patience: job.Off}

@@ -60,7 +60,7 @@ type Module struct {
 type Host struct {
 	Dir          string // the directory with the files of jobs, absolute; all servers of a store have the same
 	Own          string // the data directory of this server alone, absolute; Dir if no other server shares the store
-	Postgres     string // the URL of the database of a store in PostgreSQL, which is secret; empty: another kind of store
+	Postgres     string // the URL of the database of a store in PostgreSQL, which is secret; empty: another store
 	Config       *config.Set
 	Store        job.Store
 	Nodes        *zookeeper.Store // the same store, if it is in ZooKeeper, whose nodes another system may share

@@ -123,7 +123,8 @@ func (a *App) keepDrained(all map[string]Drain) error {
 	if err != nil {
 		return err
 	}
-	return durable.File{Root: a.root, Name: drainedName, Temporary: path.Join(stageName, drainedName+"-"+rand.Text())}.Write(
+	part := path.Join(stageName, drainedName+"-"+rand.Text())
+	return durable.File{Root: a.root, Name: drainedName, Temporary: part}.Write(
 		durable.Text(append(text, '\n')))
 }
 

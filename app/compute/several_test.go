@@ -31,8 +31,8 @@ func drained(a *compute.App, name string) bool {
 	return false
 }
 
-// TestDrainedByAnotherServer: what one server drains, the other servers of the store drain too, and no server undoes what
-// another one has drained.
+// TestDrainedByAnotherServer: what one server drains, the other servers of the store drain too, and no server undoes
+// what another one has drained.
 func TestDrainedByAnotherServer(t *testing.T) {
 	runInBubble(t, "two servers", func(t *testing.T) {
 		o, store, f := quick(t), several{mem.New()}, newFake()
@@ -55,8 +55,8 @@ func TestDrainedByAnotherServer(t *testing.T) {
 	})
 }
 
-// TestStageOfAnotherServer: a server that starts keeps what another server of the store has begun to receive, although no
-// process has the lock any more. Control: on a store that one process owns, it belongs to an earlier process.
+// TestStageOfAnotherServer: a server that starts keeps what another server of the store has begun to receive, although
+// no process has the lock any more. Control: on a store that one process owns, it belongs to an earlier process.
 func TestStageOfAnotherServer(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		runInBubble(t, fmt.Sprint("shared ", shared), func(t *testing.T) {

@@ -373,8 +373,8 @@ func (s several) Properties() job.Properties {
 	return p
 }
 
-// TestOtherServersLifecycles: a server has the lifecycles that another one adds, changes and removes in the directory that
-// both have.
+// TestOtherServersLifecycles: a server has the lifecycles that another one adds, changes and removes in the directory
+// that both have.
 func TestOtherServersLifecycles(t *testing.T) {
 	store, dir := several{mem.New()}, t.TempDir()
 	a, first, err := open(t, store, dir, exits(0, ""), "")

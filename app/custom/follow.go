@@ -13,11 +13,11 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// followEvery is how often a server looks for lifecycles that other servers have added or removed.
+// followEvery is how often a server lists the lifecycles that other servers have added or removed.
 const followEvery = time.Second
 
-// follow does what other servers of the store have done in the directory of added lifecycles. A lifecycle that cannot be
-// registered or removed now is tried again when the directory changes.
+// follow does what other servers of the store have done in the directory of added lifecycles. A lifecycle that cannot
+// be registered or removed now is tried again when the directory changes.
 func (a *App) follow(ctx context.Context) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
@@ -35,7 +35,7 @@ func (a *App) follow(ctx context.Context) {
 func (a *App) Follow(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	paths, seen, err := a.look()
+	paths, seen, err := a.list()
 	if err != nil || seen == a.seen {
 		return err
 	}
@@ -59,8 +59,8 @@ func (a *App) Follow(ctx context.Context) error {
 	return errors.Join(mistakes...)
 }
 
-// look lists the files of added lifecycles, with a text that differs when one of them does.
-func (a *App) look() (paths []string, seen string, err error) {
+// list lists the files of added lifecycles, with a text that differs when one of them does.
+func (a *App) list() (paths []string, seen string, err error) {
 	if paths, err = yamlFiles(a.options.Dir); err != nil {
 		return nil, "", err
 	}

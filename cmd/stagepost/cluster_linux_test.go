@@ -140,7 +140,7 @@ func (c *cluster) disturb() string {
 	return "kill a worker"
 }
 
-// TestCluster has three servers and six workers on one database. Depositors hand in batches at any server while servers
+// TestCluster has three servers and six workers on one database. Depositors submit batches at any server while servers
 // and workers are killed, stopped beyond their lease, and lose connections at random. Nothing acknowledged is lost,
 // nothing is done twice, every batch is reported once, and records, histories and stored files are sound.
 func TestCluster(t *testing.T) {
@@ -160,9 +160,10 @@ func TestCluster(t *testing.T) {
 	texts := orderTexts(ctx, t, api, *clusterJobs)
 	d := &depositors{acked: map[string]job.ID{}}
 	permits, stop := c.deposit(ctx, d)
-	turns := map[string]int{}
+	turns, permitted := map[string]int{}, 0
 	for n := range *clusterTurns {
-		for range *clusterJobs*(n+1) / *clusterTurns - *clusterJobs*n / *clusterTurns { // under way in the next turn
+		due := *clusterJobs * (n + 1) / *clusterTurns
+		for ; permitted < due; permitted++ { // these batches are under way during the disturbance
 			permits <- struct{}{}
 		}
 		turns[c.disturb()]++
@@ -186,7 +187,7 @@ func TestCluster(t *testing.T) {
 	t.Logf("seed %d: %v; %d batches acknowledged, %d failed as poison", *clusterSeed, turns, len(d.acked), poisoned)
 }
 
-// deposit hands in a batch or two at some server for each permit, until the returned function is called.
+// deposit submits a batch or two at some server for each permit, until the returned function is called.
 func (c *cluster) deposit(ctx context.Context, d *depositors) (permits chan<- struct{}, stop func()) {
 	given := make(chan struct{}, 1+*clusterJobs)
 	working, cancel := context.WithCancel(ctx)
@@ -216,7 +217,7 @@ func (d *depositors) count() int {
 	return len(d.acked)
 }
 
-// waitAcked waits until so many submissions were acknowledged. It gives permits for those that are handed in again.
+// waitAcked waits until so many submissions were acknowledged. It gives permits for those that are submitted again.
 func waitAcked(ctx context.Context, t *testing.T, d *depositors, n int, permits chan<- struct{}) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)

@@ -19,7 +19,7 @@ import (
 
 var clusterFaults = flag.Bool("cluster.faults", false, "run TestClusterDatabase, which waits for time limits of the store")
 
-// batch hands in one batch and waits for its end.
+// batch submits one batch and waits for its end.
 func (c *cluster) batch(ctx context.Context, api *client.Client, key string) {
 	c.t.Helper()
 	d := &depositors{acked: map[string]job.ID{}}
@@ -52,9 +52,9 @@ func healthy(ctx context.Context, t *testing.T, api *client.Client) {
 	}
 }
 
-// TestClusterDatabase has faults of the database while a server with all modules runs: its connections are terminated, it
-// crashes and starts again, and it accepts no further connections. The server continues by itself, and a batch that is
-// handed in afterwards is completed.
+// TestClusterDatabase has faults of the database while a server with all modules runs: its connections are terminated,
+// it crashes and starts again, and it accepts no further connections. The server continues by itself, and a batch that
+// is submitted afterwards is completed.
 func TestClusterDatabase(t *testing.T) {
 	if !*clusterFaults {
 		t.Skip("a part of make soak: -cluster.faults")

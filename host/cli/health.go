@@ -28,7 +28,7 @@ time of --timeout is up. It is what a container's health check calls.`,
 				return errors.Join(err, c.Out.JSON(h))
 			}
 			pairs := [][2]string{
-				{"status", h.Status}, {"version", h.Version}, {"store", h.Store}, {"place", h.Place},
+				{"status", h.Status}, {"version", h.Version}, {"store", h.Store}, {"location", h.Location},
 				{"engine", h.Engine}, {"leader", h.Leader},
 				{"kinds", strings.Join(h.Kinds, ", ")},
 			}

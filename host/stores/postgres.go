@@ -52,7 +52,8 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 		return nil, err
 	}
 	return &Store{
-		Jobs: s, Closer: open, Installation: s.Installation(), Postgres: where, Place: place(where), Leads: s.Leads, Leader: s.Leader,
+		Jobs: s, Closer: open, Installation: s.Installation(), Postgres: where, Location: location(where),
+		Leads: s.Leads, Leader: s.Leader,
 		Named: named{s}, Verify: s.Verify, Retries: s.Failures, Connections: s.Connections, Instead: instead,
 	}, nil
 }
@@ -77,8 +78,8 @@ func address(o *Options) (string, error) {
 	return u.String(), nil
 }
 
-// place names the database to people.
-func place(where string) string {
+// location names the database to people.
+func location(where string) string {
 	u, err := url.Parse(where)
 	if err != nil {
 		return ""

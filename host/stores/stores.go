@@ -33,7 +33,7 @@ type Store struct {
 	Waiting     func() int              // operations that wait for a commit
 	Retries     func() int64            // operations that were tried again
 	Connections func() (used, most int) // to the database
-	Place       string                  // of the database, for people
+	Location    string                  // of the database, for people
 	Postgres    string                  // the URL of the database with the password, for databases of applications
 
 	// Full returns since when the disk of the store is full, or zero; Writable tests whether it accepts writes.
@@ -52,7 +52,7 @@ type Store struct {
 	Named     cli.JobStore
 
 	// Freeze runs a function between two commits, in which a backup pins the databases of the data directory. Without
-	// it, Instead says how the store is backed up.
+	// it, Instead is how the store is backed up.
 	Freeze  func(ctx context.Context, do func() error) error
 	Instead string
 }

@@ -31,7 +31,8 @@ func (s *Store) Files(ctx context.Context) (id string, err error) {
 	return id, err
 }
 
-// RegisterFiles registers the id of a directory, unless another one was registered before. It returns the registered id.
+// RegisterFiles registers the id of a directory, unless another one was registered before. It returns the registered
+// id.
 func (s *Store) RegisterFiles(ctx context.Context, id string) (registered string, err error) {
 	if _, err := s.pool.Exec(ctx, "UPDATE installation SET files = $1 WHERE files = ''", id); err != nil {
 		return "", wrapped("register", err)

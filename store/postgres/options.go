@@ -21,8 +21,8 @@ type Options struct {
 	// a connection; zero: 5 s. See [Store.Leads].
 	LeadEvery time.Duration
 
-	// Name identifies this server to people who look at the connections of the database (application_name), and to
-	// those of other servers that ask for the leader; see [Store.Leader]. At most 40 bytes of it are used. Defaults to
+	// Name identifies this server in the list of connections of the database (application_name), and in the answer to
+	// other servers that ask for the leader; see [Store.Leader]. At most 40 bytes of it are used. Defaults to
 	// none.
 	Name string
 

@@ -137,8 +137,8 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	return c, nil
 }
 
-// aloneOnly refuses what other servers of a store could not reach: the jobs of an agent would count as lost when another
-// server asks for them, and two servers would fetch the inputs of one task.
+// aloneOnly refuses what other servers of a store could not reach: the jobs of an agent would count as lost when
+// another server asks for them, and two servers would fetch the inputs of one task.
 func aloneOnly(h *module.Host, s *Settings, all *serviceconfig.Config) error {
 	if h.Store.Properties().Exclusive {
 		return nil

@@ -29,8 +29,9 @@ type App struct {
 	box   *sandbox.Sandbox // nil: commands are off or not confined
 }
 
-// Open makes the application: flows of files, which may do what the settings state. Large values are kept below dir, the
-// directories of commands below own, which is this process's alone. The meter is notified what flows do; nil: no one is.
+// Open makes the application: flows of files, which may do what the settings state. Large values are kept below dir,
+// the directories of commands below own, which is this process's alone. The meter is notified what flows do; nil: no
+// one is.
 func Open(s *Settings, dir, own string, meter flow.Meter, log *slog.Logger) (a *App, err error) {
 	if s.Workers < 1 || s.Slots < 1 {
 		return nil, cli.Usagef("flow.workers and flow.slots must be at least 1")
