@@ -110,7 +110,8 @@ func (d *Maintenance) check(ctx context.Context, m *module.Module, c *client.Che
 		return nil
 	}
 	check := func(ctx context.Context) (module.Findings, error) {
-		return m.Check(ctx, module.Directory{Dir: d.Dir, Postgres: d.Store.Postgres, Installation: d.Store.Installation, Store: d.Store.Jobs})
+		return m.Check(ctx, module.Directory{Dir: d.Dir, Postgres: d.Store.Postgres,
+			Installation: d.Store.Installation, Store: d.Store.Jobs})
 	}
 	if x, ok := d.Apps[m.Name].(module.Checker); ok {
 		check = x.Check

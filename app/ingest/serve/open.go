@@ -132,7 +132,8 @@ func (s *Settings) CheckDir(ctx context.Context, d module.Directory) (module.Fin
 	if err != nil {
 		return module.Findings{}, err
 	}
-	c, err := fsck.CompareDir(ctx, fsck.Source{Dir: d.Dir, Postgres: d.Postgres, Installation: d.Installation, Records: d.Store,
+	c, err := fsck.CompareDir(ctx, fsck.Source{Dir: d.Dir, Postgres: d.Postgres, Installation: d.Installation,
+		Records:  d.Store,
 		Profiles: profiles})
 	return findings(c), err
 }
