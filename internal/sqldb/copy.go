@@ -197,7 +197,8 @@ func copyCounter(ctx context.Context, source, target *sql.Tx, from, to bool, tab
 		return err
 	}
 	if to {
-		_, err := target.ExecContext(ctx, "SELECT setval(pg_get_serial_sequence(?, ?)::regclass, ?)", table, column, last)
+		_, err := target.ExecContext(ctx, "SELECT setval(pg_get_serial_sequence(?, ?)::regclass, ?)", table, column,
+			last)
 		return err
 	}
 	if _, err := target.ExecContext(ctx, "DELETE FROM sqlite_sequence WHERE name = ?", table); err != nil {
@@ -218,13 +219,14 @@ func (s *Side) content(ctx context.Context, tables []string) (c Copied, err erro
 				return err
 			}
 			slices.Sort(names)
-			err = eachRow(ctx, tx, "SELECT "+strings.Join(names, ", ")+" FROM "+table, len(names), func(row []any) error {
-				c.Rows[table]++
-				for i, b := range rowDigest(table, row) {
-					all[i] ^= b // in any order: no table has a row twice
-				}
-				return nil
-			})
+			err = eachRow(ctx, tx, "SELECT "+strings.Join(names, ", ")+" FROM "+table, len(names),
+				func(row []any) error {
+					c.Rows[table]++
+					for i, b := range rowDigest(table, row) {
+						all[i] ^= b // in any order: no table has a row twice
+					}
+					return nil
+				})
 			if err != nil {
 				return fmt.Errorf("table %s: %w", table, err)
 			}

@@ -4,10 +4,10 @@
 // # Statements
 //
 // Parameters are ?, or ?N where one is used more than once, as in SQLite; for PostgreSQL they are rewritten to $N. A
-// conflict names its columns (ON CONFLICT (a, b) DO ...), an existing column in DO UPDATE has the name of its table, and
-// aggregates count by FILTER. The functions instr and json_group_array, which PostgreSQL lacks, are in each schema.
-// The columns of a [Schema] compare texts by their bytes unless they name a collation. PostgreSQL refuses the byte 0 and
-// texts that are not UTF-8; such bytes are escaped.
+// conflict names its columns (ON CONFLICT (a, b) DO ...), an existing column in DO UPDATE has the name of its table,
+// and aggregates count by FILTER. The functions instr and json_group_array, which PostgreSQL lacks, are in each schema.
+// The columns of a [Schema] compare texts by their bytes unless they name a collation. PostgreSQL refuses the byte 0
+// and texts that are not UTF-8; such bytes are escaped.
 //
 // # Writes of several servers
 //

@@ -41,7 +41,7 @@ func fullDisk(err error) error {
 	return err
 }
 
-// lost reports whether the error of a statement says that a later attempt may succeed.
+// lost reports whether a statement failed for a reason that a later attempt may not meet.
 func lost(err error) bool {
 	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || pg.Temporary(err)
 }

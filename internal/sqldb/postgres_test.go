@@ -196,7 +196,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestUnavailable: without the database, a call ends with an error that says so when the patience ends, and an error of
+// TestUnavailable: without the database, a call ends with an error of its own when the patience ends, and an error of
 // the caller is not one of the database.
 func TestUnavailable(t *testing.T) {
 	database := server.Database(t)
@@ -268,7 +268,8 @@ func TestOpen(t *testing.T) {
 	if n := counted(t, s); n != 3 {
 		t.Errorf("got %d", n)
 	}
-	if _, err := Open(t.Context(), database, first, Options{}); err == nil || !strings.Contains(err.Error(), "schema 4") {
+	if _, err := Open(t.Context(), database, first, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "schema 4") {
 		t.Errorf("got %v", err)
 	}
 	admin := server.Server(t)
@@ -307,7 +308,7 @@ func TestSynced(t *testing.T) {
 	}
 }
 
-// TestSilentConnection closes a connection that says nothing.
+// TestSilentConnection closes a connection on which nothing arrives.
 func TestSilentConnection(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()

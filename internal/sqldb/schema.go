@@ -75,8 +75,8 @@ func sharedVersion(ctx context.Context, tx pgx.Tx, schema Schema) (version int, 
 		return 0, err
 	}
 	if fsync != "on" {
-		return 0, fmt.Errorf("the database server has fsync = %s: it would lose acknowledged changes in a power failure; "+
-			"set fsync = on in postgresql.conf", fsync)
+		return 0, fmt.Errorf("the database server has fsync = %s: it would lose acknowledged changes in a power "+
+			"failure; set fsync = on in postgresql.conf", fsync)
 	}
 	if !exists { // one that exists may be there because this user may create none
 		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{schema.Name}.Sanitize()); err != nil {

@@ -53,7 +53,7 @@ func (s *Shared) attempt(ctx context.Context, do func(tx *sql.Tx) error) (again 
 		return err != nil && lost(err), err
 	}
 	if err := do(tx); err != nil {
-		// an error of do may look like one of the network
+		// an error of do may be of a type that errors of the network have
 		broken := tx.Rollback() != nil || FailedStatement(err) && lost(err)
 		return broken && !ended(err), err
 	}
@@ -67,7 +67,8 @@ const enterWriter = `INSERT INTO writers VALUES (?, ?, ?) ON CONFLICT (id) DO UP
 // begin takes the lock of all servers, and then enters the number of the transaction. applied: an earlier attempt of it
 // was committed.
 func (s *Shared) begin(ctx context.Context, tx *sql.Tx) (applied bool, err error) {
-	if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?, ?)", int64(lockClass), int64(s.lock)); err != nil {
+	if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?, ?)", int64(lockClass),
+		int64(s.lock)); err != nil {
 		return false, err
 	}
 	r, err := tx.ExecContext(ctx, enterWriter, s.writer, s.seq, time.Now().UnixMicro())

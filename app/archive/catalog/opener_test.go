@@ -28,8 +28,8 @@ func emptied() string {
 	for _, table := range slices.Backward(tables.Names) {
 		fmt.Fprintf(&b, "DELETE FROM %s.%s;", shared.Name, table)
 		if column := tables.Counter[table]; column != "" {
-			fmt.Fprintf(&b, "SELECT setval(pg_get_serial_sequence('%[1]s.%[2]s', '%[3]s'), 1, false);", shared.Name, table,
-				column)
+			fmt.Fprintf(&b, "SELECT setval(pg_get_serial_sequence('%[1]s.%[2]s', '%[3]s'), 1, false);", shared.Name,
+				table, column)
 		}
 	}
 	return b.String()

@@ -54,8 +54,8 @@ func RebuildInventory(ctx context.Context, in Rebuild) (done Rebuilt, err error)
 		return done, err
 	}
 	if in.Postgres != "" {
-		return done, job.Errorf(job.Refused, "rebuild", "", "the inventory is in PostgreSQL: restore the database from "+
-			"a backup (pg_restore), or promote a replica")
+		return done, job.Errorf(job.Refused, "rebuild", "", "the inventory is in PostgreSQL: restore the database "+
+			"from a backup (pg_restore), or promote a replica")
 	}
 	done.Faults = []string{}
 	old := openOld(ctx, &in.Source)

@@ -285,7 +285,8 @@ func (i *Inventory) number(ctx context.Context, t *noid.Template) (uint64, error
 // count notes that a number of a template was used.
 func count(ctx context.Context, tx *change, t *noid.Template, number uint64) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO minters VALUES (?, ?)
-		ON CONFLICT (template) DO UPDATE SET next = excluded.next WHERE minters.next < excluded.next`, t.String(), number+1)
+		ON CONFLICT (template) DO UPDATE SET next = excluded.next
+		WHERE minters.next < excluded.next`, t.String(), number+1)
 	return err
 }
 
