@@ -34,7 +34,6 @@ var allowed = map[string]string{
 	"/api/v1/fixity":                 "oa",
 	"/api/v1/fixity/objects":         "oa",
 	"/api/v1/counts":                 "oa",
-	"/api/v1/workers":                "oa",
 	"/api/v1/throughput":             "oa",
 	"/api/v1/queue":                  "oa",
 	"/api/v1/stuck":                  "oa",
