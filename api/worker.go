@@ -16,7 +16,7 @@ type Claim struct {
 	Lease  float64         `json:"lease,omitempty"` // seconds; 0: the server's default
 	Wait   float64         `json:"wait,omitempty"`  // seconds to wait for a job if there is none; at most 60
 
-	Labels  []string `json:"labels,omitempty"`  // that states can require, such as gpu or site=b
+	Labels  []string `json:"labels,omitempty"`  // that states can require, such as gpu or zone=b
 	Host    string   `json:"host,omitempty"`    // the machine, for people
 	Version string   `json:"version,omitempty"` // of the worker's program, for people
 	Slots   int      `json:"slots,omitempty"`   // jobs that it works on at once, for people
@@ -89,7 +89,8 @@ type Renewed struct {
 	Lost []job.Lease `json:"lost"` // what the worker must stop working on
 }
 
-// Report is what a worker reports of a job. At most one of Event, Wait, Retry, Fail and Yield is set; none means success. An
+// Report is what a worker reports of a job. At most one of Event, Wait, Retry, Fail and Yield is set; none means
+// success. An
 // update, which leaves the claim as it is, has none of them and neither Children nor Again.
 type Report struct {
 	Job   job.ID          `json:"job"`

@@ -123,6 +123,29 @@ func ExampleClient_Hold() {
 	// 1 claimed <nil>
 }
 
+// A worker that is drained finishes its jobs and gets no new ones until it is resumed.
+func ExampleClient_DrainWorker() {
+	ctx := context.Background()
+	c, stop := letterServer()
+	defer stop()
+	_, err := c.Create(ctx, api.Order{Kind: "letter"})
+	check(err)
+	_, err = c.DrainWorker(ctx, "w1", api.WorkerDrain{Note: "a new disk"})
+	check(err)
+	claim := api.Claim{Worker: "w1", From: letters, N: 1}
+	leased, err := c.Claim(ctx, claim)
+	fmt.Println(len(leased), "claimed", err)
+	workers, err := c.ResumeWorker(ctx, "w1", api.WorkerDrain{})
+	check(err)
+	fmt.Println(workers[0].Name, workers[0].State)
+	leased, err = c.Claim(ctx, claim)
+	fmt.Println(len(leased), "claimed", err)
+	// Output:
+	// 0 claimed <nil>
+	// w1 idle
+	// 1 claimed <nil>
+}
+
 // A bulk causes one event on all jobs of a query. The preview counts them and changes nothing.
 func ExampleClient_BulkPreview() {
 	c, stop := module("POST /api/v1/bulk", api.BulkPreview{Event: "retry", Count: 7, Legal: 6})

@@ -22,7 +22,8 @@ func ExampleNewRemoteRun() {
 	})
 	claimed := job.Job{ID: "let_1", Kind: "test.letter", Epoch: 3, Definition: work.Life.Hash()}
 	claimed.State = "Sorting"
-	run := engine.NewRemoteRun(context.Background(), &work, &claimed, nil, engine.RemoteOptions{Worker: "post office 2"})
+	run := engine.NewRemoteRun(context.Background(), &work, &claimed, nil,
+		engine.RemoteOptions{Worker: "post office 2"})
 	report, ok := run.Do()
 	fmt.Println(ok, report.Job, report.Epoch, report.Retry, "-", *report.Message)
 	// Output: true let_1 3 cannot be read - the address is wet

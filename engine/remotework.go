@@ -18,7 +18,8 @@ const mostSpawned = 500
 // changesRecord reports whether a report changes the record; a report that only logs or shows progress does not.
 func changesRecord(r *remote.Report) bool {
 	return !r.Keep || r.Data != nil || r.Merge != nil || r.Message != nil || r.Priority != nil || r.Tags != nil ||
-		r.Bytes != nil || r.Deadline != nil || r.Advanced || r.Cause != "" || len(r.Tasks)+len(r.Messages) > 0 || r.Spawn != nil
+		r.Bytes != nil || r.Deadline != nil || r.Advanced || r.Cause != "" || len(r.Tasks)+len(r.Messages) > 0 ||
+		r.Spawn != nil
 }
 
 // expects returns the version that the record must still have, because data is merged into what was read. Zero: any.

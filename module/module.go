@@ -84,7 +84,8 @@ type Host struct {
 	Listen func(ctx context.Context, setting, address string) (net.Listener, error)
 }
 
-// App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [WorkerLister], [StorageLister],
+// App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [WorkerLister],
+// [StorageLister],
 // [Locker], [Measurer], [Listener], [TimeStamper], [Checker] or [FixityChecker].
 type App interface {
 	Works() []engine.Work

@@ -117,8 +117,8 @@ func (s *Server) actOnWorker(w http.ResponseWriter, r *http.Request,
 	if s.Workers != nil {
 		for _, i := range s.Workers() {
 			if i.Name == name {
-				return job.Errorf(job.Refused, "drain", "", "%s is an %s, not a worker of the API: its application drains it",
-					name, i.Where)
+				return job.Errorf(job.Refused, "drain", "", "%s is an %s, not a worker of the API: "+
+					"its application drains it", name, i.Where)
 			}
 		}
 	}

@@ -232,7 +232,8 @@ func (a *App) free(f *File) error {
 	for _, state := range slices.Sorted(maps.Keys(f.spec.Work)) {
 		if len(f.spec.Work[state].Command) > 0 && a.options.Sandbox == nil && !a.options.Remote {
 			return job.Errorf(job.Refused, "lifecycle", "",
-				"%s has a command, and this server runs none: see the settings lifecycle.commands and lifecycle.remote", state)
+				"%s has a command, and this server runs none: see the settings lifecycle.commands and lifecycle.remote",
+				state)
 		}
 	}
 	return nil

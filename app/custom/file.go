@@ -306,7 +306,8 @@ func (c *checker) checkWork(state lifecycle.State, w *work) {
 	}
 	for _, l := range w.Requires {
 		if !labelPattern.MatchString(l) {
-			c.problem(append(keys, "requires"), "the label %q is not NAME or NAME=VALUE of letters, digits, -, _ and .", l)
+			c.problem(append(keys, "requires"), "the label %q is not NAME or NAME=VALUE of letters, digits, -, _ and .",
+				l)
 		}
 	}
 	if w.Pass && len(w.Requires) > 0 {

@@ -74,7 +74,7 @@ func TestParse(t *testing.T) {
 // TestWhoRunsCommands: commands have steps where there is a sandbox, and the server shares them with remote workers
 // only if it is set so.
 func TestWhoRunsCommands(t *testing.T) {
-	text := strings.Replace(scan, "timeout: 10m", "timeout: 10m\n    requires: [gpu, site=b]", 1)
+	text := strings.Replace(scan, "timeout: 10m", "timeout: 10m\n    requires: [gpu, zone=b]", 1)
 	f, err := Parse("scan.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)

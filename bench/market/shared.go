@@ -53,8 +53,8 @@ func openStagepostPostgres(ctx context.Context, s setting) (peer, error) {
 // databaseOf returns the connection string of the database in a directory.
 func databaseOf(dir string) string { return fmt.Sprintf("host=%s user=market dbname=postgres", dir) }
 
-func openStagepostZooKeeper(ctx context.Context, s setting) (peer, error) {
-	d, address, err := openZooKeeper(ctx, s.dir)
+func openStagepostZK(ctx context.Context, s setting) (peer, error) {
+	d, address, err := openZK(ctx, s.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ var jars = strings.Fields("zookeeper zookeeper-jute slf4j-api slf4j-simple metri
 
 const jarDir = "/usr/share/java"
 
-// zookeeperPrograms returns java, with which the server of Debian's package runs.
-func zookeeperPrograms() (string, error) {
+// zkPrograms returns java, with which the server of Debian's package runs.
+func zkPrograms() (string, error) {
 	java, err := exec.LookPath("java")
 	for _, jar := range jars {
 		_, missing := os.Stat(filepath.Join(jarDir, jar+".jar"))
@@ -80,10 +80,10 @@ func zookeeperPrograms() (string, error) {
 	return java, nil
 }
 
-// openZooKeeper starts a server with its default of a sync before each answer. It has no Unix socket: it listens on a
+// openZK starts a server with its default of a sync before each answer. It has no Unix socket: it listens on a
 // loopback address.
-func openZooKeeper(ctx context.Context, dir string) (*daemon, string, error) {
-	java, err := zookeeperPrograms()
+func openZK(ctx context.Context, dir string) (*daemon, string, error) {
+	java, err := zkPrograms()
 	if err != nil {
 		return nil, "", err
 	}
@@ -142,16 +142,16 @@ type quietLog struct{}
 // Printf is part of zk.Logger.
 func (quietLog) Printf(string, ...any) {}
 
-// bareZooKeeper writes for each commit what a transition must write: the record, which is compared, and an event. One
+// bareZK writes for each commit what a transition must write: the record, which is compared, and an event. One
 // multi has both.
-type bareZooKeeper struct {
+type bareZK struct {
 	server *daemon
 	conn   *zk.Conn
 	begin  func()
 }
 
-func openBareZooKeeper(ctx context.Context, s setting) (peer, error) {
-	d, address, err := openZooKeeper(ctx, s.dir)
+func openBareZK(ctx context.Context, s setting) (peer, error) {
+	d, address, err := openZK(ctx, s.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -162,10 +162,10 @@ func openBareZooKeeper(ctx context.Context, s setting) (peer, error) {
 	if err != nil {
 		return nil, errors.Join(err, d.stop())
 	}
-	return bareZooKeeper{d, conn, s.begin}, nil
+	return bareZK{d, conn, s.begin}, nil
 }
 
-func (b bareZooKeeper) do(_ context.Context, i int64) error {
+func (b bareZK) do(_ context.Context, i int64) error {
 	b.begin()
 	acl := zk.WorldACL(zk.PermAll)
 	node := fmt.Sprintf("/bare/j8_%026d", i)
@@ -184,7 +184,7 @@ func (b bareZooKeeper) do(_ context.Context, i int64) error {
 	return nil
 }
 
-func (b bareZooKeeper) close() error {
+func (b bareZK) close() error {
 	b.conn.Close()
 	return b.server.stop()
 }

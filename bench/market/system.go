@@ -45,7 +45,7 @@ const steps = 6
 // programs of servers, by the name in system.needs; each returns the path, or what to install.
 var programs = map[string]func() (string, error){
 	"postgres":  postgresPrograms,
-	"zookeeper": zookeeperPrograms,
+	"zookeeper": zkPrograms,
 	"redis-server": func() (string, error) {
 		path, err := exec.LookPath("redis-server")
 		if err != nil {
@@ -62,9 +62,9 @@ var systems = []system{
 	{name: "barepg", title: "bare PostgreSQL, an UPDATE and an INSERT a commit, no engine", open: openBarePostgres,
 		needs: []string{"postgres"}, rate: true},
 	{name: "stagepostpg", title: "**Stagepost**, PostgreSQL", open: openStagepostPostgres, needs: []string{"postgres"}},
-	{name: "stagepostzk", title: "**Stagepost**, ZooKeeper", open: openStagepostZooKeeper,
+	{name: "stagepostzk", title: "**Stagepost**, ZooKeeper", open: openStagepostZK,
 		needs: []string{"zookeeper"}},
-	{name: "barezk", title: "bare ZooKeeper, a multi a commit, no engine", open: openBareZooKeeper,
+	{name: "barezk", title: "bare ZooKeeper, a multi a commit, no engine", open: openBareZK,
 		needs: []string{"zookeeper"}, rate: true},
 	{name: "river", title: "River %v, one resumable job", module: "github.com/riverqueue/river", open: openRiver,
 		needs: []string{"postgres"}},

@@ -32,8 +32,8 @@ func Part(call *cli.Call) cli.Part {
 		},
 		Daily: []*cobra.Command{c.list(), c.show(), c.why(), logs, c.watch(), c.retry()},
 		More: []*cobra.Command{
-			c.history(), c.stuck(), c.workers(), c.create(), c.cancel(), c.stop(), hold, release, c.delete(), c.priority(),
-			c.event(),
+			c.history(), c.stuck(), c.workers(), c.create(), c.cancel(), c.stop(), hold, release, c.delete(),
+			c.priority(), c.event(),
 		},
 		Missing: func(path []string, _ *job.Error) string {
 			scoped := c.Called.Flags().NArg() == 0

@@ -22,8 +22,9 @@ others), and agents. A worker is idle, busy, draining (it takes no jobs, by stag
 it has sent nothing for longer than its requests are apart, and its jobs go to others when their leases expire.
 
 Known are the workers that sent requests to this server since it started and within the last day.`,
-		Example: "  stagepost workers\n  stagepost workers drain lab-1 --note 'new graphics card'\n  stagepost workers resume lab-1",
-		Args:    cobra.NoArgs,
+		Example: "  stagepost workers\n  stagepost workers drain lab-1 --note 'new graphics card'\n" +
+			"  stagepost workers resume lab-1",
+		Args: cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, server *client.Client, _ *cobra.Command, _ []string) error {
 			all, err := server.Workers(ctx)
 			if err != nil {
@@ -33,7 +34,8 @@ Known are the workers that sent requests to this server since it started and wit
 		}),
 	}
 	cmd.AddCommand(c.actOnWorker("drain", "Let a worker finish its jobs and take no new ones",
-		"Restarts of worker and server change nothing: stagepost workers resume ends it.", (*client.Client).DrainWorker),
+		"Restarts of worker and server change nothing: stagepost workers resume ends it.",
+		(*client.Client).DrainWorker),
 		c.actOnWorker("resume", "Let a drained worker take jobs again", "", (*client.Client).ResumeWorker))
 	return cmd
 }

@@ -114,7 +114,9 @@ func TestClusterRolls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	var failed, done atomic.Int64
+	var failed atomic.Int64
+	var done atomic.Int64
+	answered := make(chan struct{}, 1)
 	asking, stop := context.WithCancel(ctx)
 	var busy sync.WaitGroup
 	busy.Go(func() {
@@ -124,24 +126,31 @@ func TestClusterRolls(t *testing.T) {
 				LocalIDs: []string{key}}, strings.NewReader(key))
 			switch {
 			case asking.Err() != nil:
+				continue
 			case err != nil:
 				failed.Add(1)
 				t.Errorf("%s: %v", key, err)
-			default:
-				done.Add(1)
+			}
+			done.Add(1)
+			select {
+			case answered <- struct{}{}:
+			default: // the last answer was not counted yet
 			}
 		}
 	})
 	for i, m := range c.servers {
-		before := done.Load()
 		front.to.Store(strings.TrimPrefix(c.servers[1-i].url, "http://"))
 		m.signal(t, os.Interrupt)
 		if err := m.Wait(); err != nil {
 			t.Errorf("the server did not stop well: %v", err)
 		}
 		c.begin(m)
-		for done.Load() < before+3 && failed.Load() == 0 && ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
+		for range 3 {
+			select {
+			case <-answered:
+			case <-ctx.Done():
+				t.Fatal("no request was answered")
+			}
 		}
 	}
 	stop()

@@ -59,7 +59,8 @@ func (e *Explainer) noWorker(w *engine.Work, j *job.Job) *job.Blocker {
 		}
 	}
 	for _, name := range t.Drained {
-		b.Remedies = append(b.Remedies, job.Running("workers resume "+job.Quoted(name), "lets "+name+" take jobs again"))
+		b.Remedies = append(b.Remedies, job.Running("workers resume "+job.Quoted(name),
+			"lets "+name+" take jobs again"))
 	}
 	b.Remedies = append(b.Remedies, job.Running(command, "starts a worker for such jobs"))
 	b.Remedy = "start a worker for such jobs"

@@ -52,7 +52,7 @@ func among(all []elsewhere) explain.RemoteWorkers {
 // TestNoWorkerExactlyWhenNoneClaims makes random workers, slots and labels, explains every job, lets all live workers
 // and the slots claim, and compares.
 func TestNoWorkerExactlyWhenNoneClaims(t *testing.T) {
-	labels := []string{"gpu", "site=b"}
+	labels := []string{"gpu", "zone=b"}
 	states := []job.KindState{{Kind: "test.letter", State: "Posted"}, {Kind: "test.letter", State: "Sorting"}}
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
@@ -75,7 +75,8 @@ func TestNoWorkerExactlyWhenNoneClaims(t *testing.T) {
 			one := elsewhere{name: fmt.Sprint("w", i), labels: some("labels"), silent: rapid.Bool().Draw(t, "silent"),
 				drained: rapid.Bool().Draw(t, "drained"), seen: time.Now()}
 			for _, p := range states {
-				if _, here := w.Steps[p.State]; (!here || slices.Contains(w.Shared, p.State)) && rapid.Bool().Draw(t, "takes") {
+				_, here := w.Steps[p.State]
+				if (!here || slices.Contains(w.Shared, p.State)) && rapid.Bool().Draw(t, "takes") {
 					one.from = append(one.from, p)
 				}
 			}
@@ -121,7 +122,8 @@ func claimAll(ctx context.Context, t *rapid.T, e *engine.Engine, all []elsewhere
 		if w.silent || w.drained || len(w.from) == 0 {
 			continue
 		}
-		if _, err := e.Remote().Claim(ctx, remote.Claim{Worker: w.name, From: w.from, N: 10, Labels: w.labels}); err != nil {
+		if _, err := e.Remote().Claim(ctx, remote.Claim{Worker: w.name, From: w.from, N: 10,
+			Labels: w.labels}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,7 +134,7 @@ func claimAll(ctx context.Context, t *rapid.T, e *engine.Engine, all []elsewhere
 func TestNoWorkerSentence(t *testing.T) {
 	seen := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	posted := []job.KindState{{Kind: "test.letter", State: "Posted"}}
-	gpu := []string{"gpu", "site=b"}
+	gpu := []string{"gpu", "zone=b"}
 	for _, c := range []struct {
 		worker elsewhere
 		code   string
@@ -140,8 +142,8 @@ func TestNoWorkerSentence(t *testing.T) {
 		remedy string
 	}{
 		{elsewhere{name: "other", from: posted}, explain.BlockNoWorker,
-			[]string{"no live worker for test.letter/Posted with labels gpu, site=b"},
-			"work --kinds test.letter/Posted --labels gpu,site=b"},
+			[]string{"no live worker for test.letter/Posted with labels gpu, zone=b"},
+			"work --kinds test.letter/Posted --labels gpu,zone=b"},
 		{elsewhere{name: "ann", from: posted, labels: gpu, silent: true, seen: seen}, explain.BlockNoWorker,
 			[]string{"the last one was ann, seen 2026-11-27T12:00:00Z"}, "work --kinds"},
 		{elsewhere{name: "ann", from: posted, labels: gpu, drained: true, seen: seen}, explain.BlockNoWorker,

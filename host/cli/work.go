@@ -51,9 +51,11 @@ process.
 With tokens on the server, the worker has one of the role worker that names its kinds; it takes that token's owner as
 its name. On SIGINT or SIGTERM it claims nothing new; jobs that have not ended within --grace return to their queue. A
 second signal ends it at once. stagepost workers shows it, stagepost workers drain stops it from taking jobs.`,
-		Example: "  stagepost admin token new --owner lab-1 --role worker --work lab.check /srv/stagepost/tokens > lab-1.token\n" +
-			"  stagepost work --server https://jobs.example.org --token-file lab-1.token --kinds lab.check --concurrency 8\n" +
-			"  stagepost work --kinds lab.render/Rendering --labels gpu,site=b",
+		Example: "  stagepost admin token new --owner lab-1 --role worker --work lab.check \\\n" +
+			"      /srv/stagepost/tokens > lab-1.token\n" +
+			"  stagepost work --server https://jobs.example.org --token-file lab-1.token \\\n" +
+			"      --kinds lab.check --concurrency 8\n" +
+			"  stagepost work --kinds lab.render/Rendering --labels gpu,zone=b",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.runWork(cmd, s) },
 	}
@@ -126,14 +128,16 @@ func (c *commands) runWork(cmd *cobra.Command, s *workFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	log := slog.New(slog.NewTextHandler(c.Err, nil))
-	r, err := c.openRemote(ctx, from, module.RemoteHost{API: api, Name: s.name, Temp: temp, Sandbox: s.sandbox, Log: log})
+	r, err := c.openRemote(ctx, from, module.RemoteHost{API: api, Name: s.name, Temp: temp, Sandbox: s.sandbox,
+		Log: log})
 	defer func() { err = errors.Join(err, r.close()) }()
 	if err != nil {
 		return err
 	}
 	w, err := worker.New(api, r.works, r.wanted(from), worker.Options{
-		Name: s.name, Slots: s.concurrency, Lease: s.lease, Grace: cmp.Or(s.grace, job.Off), DrainAfter: max(s.drain, 0),
-		Labels: s.labels, Host: host, Version: build.Version(), Refresh: r.refresh, Log: log,
+		Name: s.name, Slots: s.concurrency, Lease: s.lease, Grace: cmp.Or(s.grace, job.Off),
+		DrainAfter: max(s.drain, 0),
+		Labels:     s.labels, Host: host, Version: build.Version(), Refresh: r.refresh, Log: log,
 	})
 	if err != nil {
 		return cli.Usage(err)
@@ -160,7 +164,8 @@ func (c *commands) announce(w *worker.Worker, name string, api *client.Client) e
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(map[string]any{"name": name, "server": api.Base(), "from": states})
 	}
-	_, err := fmt.Fprintf(c.Out, "stagepost work %s: server %s, takes %s\n", name, api.Base(), strings.Join(states, ", "))
+	_, err := fmt.Fprintf(c.Out, "stagepost work %s: server %s, takes %s\n", name, api.Base(), strings.Join(states,
+		", "))
 	return err
 }
 

@@ -129,8 +129,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 			shown(o.Where))
 	}
 	if !kinds[i].shared && o.Files != o.Dir {
-		return nil, cli.Usagef("shared is for a store of several servers: the store %s has one, whose files are in its "+
-			"data directory", name)
+		return nil, cli.Usagef("shared is for a store of several servers: the store %s has one, whose files are "+
+			"in its data directory", name)
 	}
 	return kinds[i].open(ctx, &o)
 }

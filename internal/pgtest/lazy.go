@@ -21,8 +21,8 @@ type Lazy struct {
 	free []string   // databases that no test uses
 }
 
-// Template is the database whose content new ones of a [Lazy] server have. It compares texts as people in the United
-// States do, unless a column says otherwise.
+// Template is the database whose content new ones of a [Lazy] server have. It compares texts by the rules
+// of the locale en_US, unless a column has another rule.
 const Template = "template_test"
 
 // Server gives the server, or ends the test if there is none.

@@ -109,7 +109,8 @@ func newState(o Options) *state {
 			"Time between time stamps of the histories; 0: there is no time-stamp authority."),
 		waiting:  NewGauge("commit_queue", "Operations that wait for the store's commit loop."),
 		watching: NewGauge("event_streams", "Open event streams."),
-		workers: NewGauge("workers", "Workers that are known to the server, by where they work (server, api, agent) and "+
+		workers: NewGauge("workers", "Workers that are known to the server, by where they work (server, api, agent) "+
+			"and "+
 			"state (idle, busy, draining, silent).", "where", "state"),
 		silent:  NewGauge("silent_worker_jobs", "Jobs that silent workers have claimed."),
 		pending: NewGauge("outbox_pending", "Messages that are neither delivered nor abandoned, counted up to 10000."),

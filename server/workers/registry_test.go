@@ -87,7 +87,7 @@ func TestTakes(t *testing.T) {
 	if !h.Takes(printing, nil).New {
 		t.Error("a new registry claims to have all workers")
 	}
-	h.claim("ann", "gpu", "site=b")(nil)
+	h.claim("ann", "gpu", "zone=b")(nil)
 	h.now = h.now.Add(2 * time.Minute)
 	h.claim("bob")(nil)
 	for _, c := range []struct {

@@ -409,7 +409,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: %v of kind %s, want %s", code, err, job.KindOf(err), want)
 		}
 	}
-	if err := wrapped("commit", persistent{&pgconn.PgError{Code: pg.UniqueViolation}}); job.KindOf(err) != job.Internal {
+	err := wrapped("commit", persistent{&pgconn.PgError{Code: pg.UniqueViolation}})
+	if job.KindOf(err) != job.Internal {
 		t.Errorf("a unique violation that remains: %v", err)
 	}
 }

@@ -172,7 +172,7 @@ func testEveryWriteMayBeRepeated(t *testing.T, open opener) {
 	expected := dump(t, plain)
 	count := 0
 	for n := 1; ; n += open.stride {
-		again, crashed := open.place(t), false
+		again, crashed := open.target(t), false
 		at := 0
 		crash := func(string) error {
 			if at++; at == n {

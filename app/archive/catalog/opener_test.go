@@ -41,23 +41,23 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// place opens one catalog, each time that it is called.
-type place func(o Options) (*Catalog, error)
+// target opens one catalog, each time that it is called.
+type target func(o Options) (*Catalog, error)
 
 // opener makes catalogs in one kind of database.
 type opener struct {
 	name   string
-	place  func(t *testing.T) place
+	target func(t *testing.T) target
 	stride int // of tests that repeat everything for each call
 }
 
 var (
-	inFile = opener{"SQLite", func(t *testing.T) place {
+	inFile = opener{"SQLite", func(t *testing.T) target {
 		path := filepath.Join(t.TempDir(), Name)
 		return func(o Options) (*Catalog, error) { return Open(t.Context(), path, o) }
 	}, 1}
 
-	inPostgres = opener{"PostgreSQL", func(t *testing.T) place {
+	inPostgres = opener{"PostgreSQL", func(t *testing.T) target {
 		database := server.Database(t)
 		return func(o Options) (*Catalog, error) { return OpenPostgres(t.Context(), database, o) }
 	}, 9}
@@ -73,10 +73,10 @@ func inEach(t *testing.T, run func(t *testing.T, open opener)) {
 // new makes a catalog, which is closed at the end of the test.
 func (o opener) new(t *testing.T, options Options) *Catalog {
 	t.Helper()
-	return openPlace(t, o.place(t), options)
+	return openPlace(t, o.target(t), options)
 }
 
-func openPlace(t *testing.T, at place, o Options) *Catalog {
+func openPlace(t *testing.T, at target, o Options) *Catalog {
 	t.Helper()
 	c, err := at(o)
 	if err != nil {

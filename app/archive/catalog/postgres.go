@@ -36,9 +36,9 @@ func OpenPostgres(ctx context.Context, database string, o Options) (*Catalog, er
 
 // tables are all tables of the catalog.
 var tables = sqldb.Tables{
-	Names: []string{"meta", "archives", "activities", "failures", "artifacts", "copies", "checks", "locations", "tokens",
-		"current_tokens", "people", "contents", "holds", "deletions", "tombstones", "erasures", "events", "held", "versions",
-		"version_faults", "version_jobs"},
+	Names: []string{"meta", "archives", "activities", "failures", "artifacts", "copies", "checks", "locations",
+		"tokens", "current_tokens", "people", "contents", "holds", "deletions", "tombstones", "erasures", "events",
+		"held", "versions", "version_faults", "version_jobs"},
 	Counter: map[string]string{"artifacts": "id", "events": "id"},
 	Made:    []string{"meta"},
 }
@@ -47,7 +47,8 @@ var tables = sqldb.Tables{
 // on either of them, and both belong to one installation. A copy that was interrupted may be repeated.
 func Migrate(ctx context.Context, from, to *Catalog) (sqldb.Copied, error) {
 	if from.installation != to.installation {
-		return sqldb.Copied{}, fmt.Errorf("catalog: %w: its id is %s, and that of the other one is %s", sqldb.ErrForeign,
+		return sqldb.Copied{}, fmt.Errorf("catalog: %w: its id is %s, and that of the other one is %s",
+			sqldb.ErrForeign,
 			to.installation, from.installation)
 	}
 	c, err := sqldb.Copy(ctx, from.side(), to.side(), tables)

@@ -32,6 +32,7 @@ func New() module.Module {
 		Storage: s.Storage, Check: s.CheckDir,
 		CheckDoc: `Each verified copy of an archive must be in its storage location in full length, as far as that is a directory of this
 machine. No content is read: the server's fixity checks read it, and replace what is damaged.`,
-		Copies: archiveserve.OpenCopies, Migrate: archiveserve.Migrate, Schemas: map[string]int{catalog.Name: catalog.Schema()},
+		Copies: archiveserve.OpenCopies, Migrate: archiveserve.Migrate,
+		Schemas: map[string]int{catalog.Name: catalog.Schema()},
 	}
 }

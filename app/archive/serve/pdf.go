@@ -134,7 +134,8 @@ func (c *claims) Claim(ctx context.Context, r api.Claim) ([]api.Leased, error) {
 	again := time.NewTicker(claimEvery)
 	defer again.Stop()
 	for {
-		jobs, err := c.engine.Remote().Claim(ctx, remote.Claim{Worker: r.Worker, From: r.From, N: r.N, Lease: seconds(r.Lease)})
+		jobs, err := c.engine.Remote().Claim(ctx, remote.Claim{
+			Worker: r.Worker, From: r.From, N: r.N, Lease: seconds(r.Lease)})
 		if err != nil || len(jobs) > 0 {
 			out := make([]api.Leased, len(jobs))
 			for i, j := range jobs {

@@ -35,7 +35,8 @@ func Part(s *server.Server, app Lifecycles) server.Part {
 			Handle: h.add,
 			IO:     openapi.IO{In: api.NewLifecycle{}, Out: api.Lifecycle{}, Status: http.StatusCreated}},
 		{Method: http.MethodGet, Pattern: "/api/v1/lifecycles/{name}/file", Who: server.Worker,
-			Doc: "The file of a kind of jobs, for workers that run its commands. It has the commands' environment, so a " +
+			Doc: "The file of a kind of jobs, for workers that run its commands. It has the commands' environment, " +
+				"so a " +
 				"worker's token must name the kind or one of its states.",
 			Handle: h.file, IO: openapi.IO{Out: api.LifecycleFile{}}},
 		{Method: http.MethodDelete, Pattern: "/api/v1/lifecycles/{name}", Who: server.Admin,

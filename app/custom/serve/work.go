@@ -70,7 +70,8 @@ func (r *remote) Refresh(ctx context.Context, k job.Kind) (*engine.Work, error) 
 	}
 	w := custom.RemoteWork(f, r.options)
 	if len(w.Steps) == 0 {
-		return nil, job.Errorf(job.Refused, "work", "", "no state of %s has a command: nothing of it can be done here", k)
+		return nil, job.Errorf(job.Refused, "work", "", "no state of %s has a command: nothing of it can be done here",
+			k)
 	}
 	return &w, nil
 }

@@ -255,7 +255,7 @@ func testRecordIsAllOrNothing(t *testing.T, open opener) {
 func TestReopen(t *testing.T) { inEach(t, testReopen) }
 
 func testReopen(t *testing.T, open opener) {
-	at := open.place(t)
+	at := open.target(t)
 	for range 2 {
 		i, err := at("")
 		if err != nil {
@@ -333,7 +333,7 @@ func testNamePassesWhatIsStored(t *testing.T, open opener) {
 func TestInstallation(t *testing.T) { inEach(t, testInstallation) }
 
 func testInstallation(t *testing.T, open opener) {
-	at, foreign := open.place(t), open.foreign
+	at, foreign := open.target(t), open.foreign
 	for _, step := range []struct {
 		want, got string
 		err       error

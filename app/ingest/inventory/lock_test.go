@@ -85,7 +85,7 @@ func testTakeIsAllOrNothing(t *testing.T, open opener) {
 func TestTokensNeverGoBack(t *testing.T) { inEach(t, testTokensNeverGoBack) }
 
 func testTokensNeverGoBack(t *testing.T, open opener) {
-	at := open.place(t)
+	at := open.target(t)
 	last := int64(0)
 	for range 3 {
 		i, err := at("")

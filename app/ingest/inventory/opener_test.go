@@ -35,23 +35,23 @@ func emptied() string {
 	return b.String()
 }
 
-// place opens one inventory, each time that it is called.
-type place func(installation string) (*Inventory, error)
+// target opens one inventory, each time that it is called.
+type target func(installation string) (*Inventory, error)
 
 // opener makes inventories in one kind of database.
 type opener struct {
 	name    string
-	place   func(t *testing.T) place
+	target  func(t *testing.T) target
 	foreign error // of an inventory that belongs to another installation
 }
 
 var (
-	inFile = opener{"SQLite", func(t *testing.T) place {
+	inFile = opener{"SQLite", func(t *testing.T) target {
 		path := filepath.Join(t.TempDir(), "inventory 100%.db")
 		return func(installation string) (*Inventory, error) { return Open(t.Context(), path, installation) }
 	}, headfile.ErrForeign}
 
-	inPostgres = opener{"PostgreSQL", func(t *testing.T) place {
+	inPostgres = opener{"PostgreSQL", func(t *testing.T) target {
 		database := server.Database(t)
 		return func(installation string) (*Inventory, error) {
 			return OpenPostgres(t.Context(), database, installation)
@@ -69,7 +69,7 @@ func inEach(t *testing.T, run func(t *testing.T, open opener)) {
 // new makes an inventory, which is closed at the end of the test.
 func (o opener) new(t *testing.T) *Inventory {
 	t.Helper()
-	i, err := o.place(t)("")
+	i, err := o.target(t)("")
 	if err != nil {
 		t.Fatal(err)
 	}

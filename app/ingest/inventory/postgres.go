@@ -50,7 +50,8 @@ var tables = sqldb.Tables{
 // work on either of them, and both belong to one installation. A copy that was interrupted may be repeated.
 func Migrate(ctx context.Context, from, to *Inventory) (sqldb.Copied, error) {
 	if from.installation != to.installation {
-		return sqldb.Copied{}, fmt.Errorf("inventory: %w: its id is %s, and that of the other one is %s", sqldb.ErrForeign,
+		return sqldb.Copied{}, fmt.Errorf("inventory: %w: its id is %s, and that of the other one is %s",
+			sqldb.ErrForeign,
 			to.installation, from.installation)
 	}
 	c, err := sqldb.Copy(ctx, from.side(), to.side(), tables)

@@ -29,7 +29,7 @@ func must(t *testing.T, err error) {
 }
 
 // again opens an inventory that is closed at the end of the test.
-func again(t *testing.T, at place) *Inventory {
+func again(t *testing.T, at target) *Inventory {
 	t.Helper()
 	i, err := at("one")
 	must(t, err)
@@ -88,7 +88,7 @@ func TestOneTransactionForAGroup(t *testing.T) {
 
 // TestServers lets three servers race for names, local ids, locks and versions.
 func TestServers(t *testing.T) {
-	at := inPostgres.place(t)
+	at := inPostgres.target(t)
 	var servers []*Inventory
 	for range 3 {
 		servers = append(servers, again(t, at))
@@ -107,7 +107,8 @@ func TestServers(t *testing.T) {
 			return err
 		}
 		local := fmt.Sprintf("local %d", n) // all servers have a job with it
-		same, err := i.Name(ctx, Claim{Taker: taker("same_"+job, 1), Owner: "o", Template: x, LocalIDs: []string{local}})
+		same, err := i.Name(ctx, Claim{Taker: taker("same_"+job, 1), Owner: "o", Template: x,
+			LocalIDs: []string{local}})
 		if err != nil {
 			return err
 		}
@@ -175,7 +176,7 @@ func TestServers(t *testing.T) {
 
 // TestLockOfAnotherServer: a lock that another server took is found and respected, its loss too.
 func TestLockOfAnotherServer(t *testing.T) {
-	at := inPostgres.place(t)
+	at := inPostgres.target(t)
 	a, b := again(t, at), again(t, at)
 	mine := object(t, a, taker("a", 1))
 	var held *HeldError
@@ -211,7 +212,8 @@ func script(ctx context.Context, t *testing.T, i *Inventory) error {
 			return err
 		},
 		func() (err error) {
-			locks, err = i.Take(ctx, taker("j1", 1), Want{Kind: ObjectLock, Name: ark}, Want{Kind: InventoryLock, Name: ark})
+			locks, err = i.Take(ctx, taker("j1", 1), Want{Kind: ObjectLock, Name: ark},
+				Want{Kind: InventoryLock, Name: ark})
 			return err
 		},
 		func() error { _, err := i.Release(ctx, locks[1]); return err },
@@ -308,7 +310,7 @@ func answers(t *testing.T, i *Inventory) map[string]any {
 func TestSameAnswers(t *testing.T) {
 	var got []map[string]any
 	for _, open := range []opener{inFile, inPostgres} {
-		i := again(t, open.place(t))
+		i := again(t, open.target(t))
 		must(t, script(t.Context(), t, i))
 		got = append(got, answers(t, i))
 	}
@@ -379,7 +381,7 @@ func TestConnectionLoss(t *testing.T) {
 // TestMigrate copies an inventory to PostgreSQL, and from there to a file. All is there, and no token is given again.
 func TestMigrate(t *testing.T) {
 	ctx := t.Context()
-	from := again(t, inFile.place(t))
+	from := again(t, inFile.target(t))
 	must(t, script(ctx, t, from))
 	last := object(t, from, taker("newest", 1))
 	if _, err := from.Release(ctx, last); err != nil { // the highest token is of no lock that is there
@@ -388,7 +390,7 @@ func TestMigrate(t *testing.T) {
 	want := sqldbtest.Rows(t, from.read.DB, tables.Names)
 	path := filepath.Join(t.TempDir(), "inventory.db")
 	toFile := func(installation string) (*Inventory, error) { return Open(ctx, path, installation) }
-	inventories := []*Inventory{from, again(t, inPostgres.place(t)), again(t, toFile)}
+	inventories := []*Inventory{from, again(t, inPostgres.target(t)), again(t, toFile)}
 	for n, to := range inventories[1:] {
 		c, err := Migrate(ctx, inventories[n], to)
 		must(t, err)
@@ -418,7 +420,7 @@ func TestMigrate(t *testing.T) {
 	if _, err := toFile("one"); err == nil {
 		t.Error("control: nothing is missed")
 	}
-	other, err := inFile.place(t)("two")
+	other, err := inFile.target(t)("two")
 	must(t, err)
 	defer other.Close()
 	if _, err := Migrate(ctx, from, other); !errors.Is(err, sqldb.ErrForeign) {

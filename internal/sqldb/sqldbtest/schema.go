@@ -72,7 +72,8 @@ func fileSchema(t *testing.T, db *sql.DB) (lines []string) {
 		for _, m := range folded.FindAllStringSubmatch(text, -1) {
 			nocase = append(nocase, m[1])
 		}
-		for _, c := range query(t, db, "SELECT name, type, \"notnull\" OR pk, pk, cid FROM pragma_table_info(?)", name) {
+		for _, c := range query(t, db, "SELECT name, type, \"notnull\" OR pk, pk, cid FROM pragma_table_info(?)",
+			name) {
 			kind := strings.ToLower(c[1])
 			if slices.Contains(nocase, c[0]) {
 				kind += " nocase"
@@ -80,7 +81,8 @@ func fileSchema(t *testing.T, db *sql.DB) (lines []string) {
 			if c[3] == "1" && strings.Contains(text, "AUTOINCREMENT") {
 				kind += " counted"
 			}
-			lines = append(lines, fmt.Sprintf("%s.%s: %s, not null %s, key %s, column %s", name, c[0], kind, c[2], c[3], c[4]))
+			lines = append(lines, fmt.Sprintf("%s.%s: %s, not null %s, key %s, column %s", name, c[0], kind, c[2], c[3],
+				c[4]))
 		}
 		for _, f := range query(t, db, `SELECT "table", group_concat("from") FROM pragma_foreign_key_list(?)
 			GROUP BY id`, name) {
@@ -125,7 +127,8 @@ func sharedSchema(t *testing.T, db *sql.DB) (lines []string) {
 		if c[4] != "" {
 			kind += " counted"
 		}
-		lines = append(lines, fmt.Sprintf("%s.%s: %s, not null %s, key %s, column %s", c[0], c[1], kind, c[5], c[6], c[7]))
+		lines = append(lines, fmt.Sprintf("%s.%s: %s, not null %s, key %s, column %s", c[0], c[1], kind, c[5], c[6],
+			c[7]))
 	}
 	const names = `(SELECT string_agg(attname, ',' ORDER BY at.n) FROM unnest(%s) WITH ORDINALITY AS at (num, n)
 		JOIN pg_attribute AS a ON a.attrelid = %s AND a.attnum = at.num)`
