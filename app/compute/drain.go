@@ -55,7 +55,6 @@ func (a *App) Drain(ctx context.Context, name string, on bool, who, why string) 
 			return Agent{}, err
 		}
 		r.mu.Lock()
-		_, drained = r.drained[name]
 	}
 	if err := a.recallDrained(); err != nil { // another server may have changed it
 		r.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/stagepost/stagepost/internal/sqldb/sqldbtest"
 )
 
-var losses = flag.Int("losses", 9, "TestConnectionLoss loses each connection of this number")
+var losses = flag.Int("losses", 31, "TestConnectionLoss loses each connection of this number")
 
 func must(t *testing.T, err error) {
 	t.Helper()
