@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,6 +80,10 @@ func TestStepRunsUnchanged(t *testing.T) {
 				}
 				got[where] = h.became(h.end(h.submit().ID))
 			}, timeout)
+			if b := got[where]; name == "timeout" { // the sweep of the server may come before the step, at the same time
+				b.Message = ""
+				got[where] = b
+			}
 		}
 		if diff := cmp.Diff(got["server"], got["remote"]); diff != "" {
 			t.Errorf("%s: the server (-) and the remote worker (+) differ:\n%s", name, diff)
@@ -126,6 +131,7 @@ func everything(ctx context.Context, r *engine.Run) error {
 // became describes an ended job.
 func (h *harness) became(j job.Job) becomes {
 	h.t.Helper()
+	synctest.Wait() // lines of the log follow the commit
 	b := becomes{State: j.State, Cause: j.Cause, Message: j.Message, Data: string(j.Data), Attempts: j.Attempts,
 		Bytes: j.Bytes, Tags: j.Tags, Events: h.events(j.ID)}
 	tasks, err := h.Store().Tasks(h.t.Context(), j.ID)

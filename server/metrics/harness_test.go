@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	archivecatalog "github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/pdf"
 	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
@@ -64,6 +65,9 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 		Watching: func() int { return 5 },
 		Backups:  func() (time.Time, time.Duration) { return time.Unix(7, 0), time.Hour },
 		Anchors:  func() (time.Time, time.Duration) { return time.Unix(8, 0), time.Hour },
+		Workers: func(context.Context) ([]api.WorkerInfo, error) {
+			return []api.WorkerInfo{{Name: "lab-1", Where: "api", State: api.WorkerSilent, Running: []job.ID{"let_1"}}}, nil
+		},
 		More: []metrics.Source{
 			ingestserve.FixityGauges(func(context.Context) (fixity.Summary, error) {
 				return fixity.Summary{Faults: 2, Oldest: time.Unix(9, 0)}, nil
