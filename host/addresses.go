@@ -46,7 +46,7 @@ func (r *Server) listen(ctx context.Context, s *Settings) (err error) {
 	if s.TLSCert != "" || s.TLSKey != "" {
 		certificate, err := listen.OpenCertificate(s.TLSCert, s.TLSKey, r.Log, time.Now)
 		if err != nil {
-			return cli.Usagef("tls.cert, tls.key: %w", err)
+			return cli.Usagef("tls.cert, tls.key_file: %w", err)
 		}
 		r.addresses.main = certificate.Secure(r.addresses.main)
 		r.URL = "https" + strings.TrimPrefix(r.URL, "http")
@@ -81,7 +81,7 @@ func openAddress(ctx context.Context, s *Settings, setting, address string, log 
 		return nil, err
 	}
 	if !listen.Loopback(address) && (setting != "listen" || s.TLSCert == "") {
-		log.Warn("tokens and data cross the network unencrypted to this address: set tls.cert and tls.key (listen "+
+		log.Warn("tokens and data cross the network unencrypted to this address: set tls.cert and tls.key_file (listen "+
 			"only), put a proxy with TLS in front of it, or use a private network", "address", l.Addr().String())
 	}
 	return l, nil

@@ -28,7 +28,7 @@ type signInSettings struct {
 	SessionDir     string        `name:"session.dir" for:"serve" doc:"directory of the sessions of browsers, which several servers may share; defaults to sessions in the data directory"`
 	SessionIdle    time.Duration `name:"session.idle" for:"serve" default:"2h" doc:"how long after its last use a session ends"`
 	SessionLongest time.Duration `name:"session.longest" for:"serve" default:"24h" doc:"how long after its beginning a session ends"`
-	RoleRules      string        `name:"roles" for:"serve" doc:"roles of people whom oidc.issuer or proxy.user authenticates: ROLE=GROUP or ROLE:GROUPS-OF-JOBS=GROUP with semicolons between them, the first that fits; the group * is everybody"`
+	RoleRules      string        `name:"roles" for:"serve" doc:"roles of people whom oidc.issuer or proxy.user authenticates: ROLE=GROUP or ROLE:GROUPS-OF-JOBS=GROUP, each rule ends with a semicolon, and the first that fits counts; the group * is everybody"`
 	OIDCIssuer     string        `name:"oidc.issuer" for:"serve" doc:"URL of a provider of OpenID Connect; defaults to none"`
 	OIDCClient     string        `name:"oidc.client" for:"serve" doc:"the client id at the provider"`
 	OIDCSecret     string        `name:"oidc.secret_file" for:"serve" doc:"file with the client secret at the provider"`
@@ -37,13 +37,13 @@ type signInSettings struct {
 	OIDCGroups     string        `name:"oidc.groups" for:"serve" default:"groups" doc:"the claim with the groups of a person"`
 	ProxyUser      string        `name:"proxy.user" for:"serve" doc:"header field in which a trusted proxy, such as one with Shibboleth, names the user, such as X-Remote-User; the proxy must remove the field from the requests of clients; defaults to none"`
 	ProxyDisplay   string        `name:"proxy.display" for:"serve" doc:"header field with the name to show; defaults to none"`
-	ProxyGroups    string        `name:"proxy.groups" for:"serve" doc:"header field with the groups of the user, with semicolons between them; defaults to none"`
+	ProxyGroups    string        `name:"proxy.groups" for:"serve" doc:"header field with the groups of the user, each ends with a semicolon; defaults to none"`
 	ProxyFrom      string        `name:"proxy.from" for:"serve" doc:"addresses or networks (10.0.0.0/8) of trusted proxies, with commas between them; their X-Forwarded-For is believed, too"`
-	ProxySecret    string        `name:"proxy.secret_file" for:"serve" doc:"file with a secret that the proxy sends in the header field X-Stagepost-Proxy-Secret"`
-	TLSCert        string        `name:"tls.cert" for:"serve" doc:"file with the certificate of listen and its chain (PEM), which is read again when it changes; defaults to none: no TLS"`
-	TLSKey         string        `name:"tls.key" for:"serve" doc:"file with the key of tls.cert (PEM), which only its owner may read"`
-	RateIdentity   int64         `name:"rate.identity" for:"serve" zero:"unlimited" default:"1000" doc:"requests in a second of one person, worker or token owner, in the long run"`
-	RateAddress    int64         `name:"rate.address" for:"serve" zero:"unlimited" default:"100" doc:"requests in a second from one address without an identity, in the long run"`
+	ProxySecret    string        `name:"proxy.secret_file" for:"serve" doc:"file with the secret that the proxy sends in the header field X-Stagepost-Proxy-Secret"`
+	TLSCert        string        `name:"tls.cert" for:"serve" doc:"certificate file of listen: the certificate and its chain (PEM), which is read again when it changes; defaults to none: no TLS"`
+	TLSKey         string        `name:"tls.key_file" for:"serve" doc:"file with the key of tls.cert (PEM), which only its owner may read"`
+	RateIdentity   int64         `name:"rate.identity" for:"serve" zero:"unlimited" default:"1000" doc:"requests in a second of one person, worker or token owner, in the long run; unlimited: as many as come"`
+	RateAddress    int64         `name:"rate.address" for:"serve" zero:"unlimited" default:"100" doc:"requests in a second from one address without an identity, in the long run; unlimited: as many as come"`
 }
 
 // authenticates reports whether clients must name themselves.

@@ -186,6 +186,12 @@ list --data /nowhere/at/all/that/is/a/directory/with/a/long/name
 var untried = map[string]string{
 	"completion bash": scriptOfAShell, "completion fish": scriptOfAShell, "completion powershell": scriptOfAShell,
 	"completion zsh":        scriptOfAShell,
+	"admin audit export":    "it prints JSON lines",
+	"admin user disable":    ofUsers,
+	"admin user list":       ofUsers,
+	"admin user new":        ofUsers,
+	"admin user password":   ofUsers,
+	"admin user role":       ofUsers,
 	"archive pdf-worker":    "it runs until it is stopped",
 	"archive premis":        "it prints a document in XML",
 	"compute agent":         "it runs until it is stopped; TestScript/agent reads what it prints",
@@ -205,7 +211,10 @@ var untried = map[string]string{
 
 const readsNodes = "it reads ZooKeeper; TestBesideMerritt reads what it prints"
 
-const scriptOfAShell = "it prints a program for a shell"
+const (
+	scriptOfAShell = "it prints a program for a shell"
+	ofUsers        = "the server of the trial has no users; TestScript/signin reads what it prints"
+)
 
 // raw are the notations of programs: durations of Go, times of RFC 3339, JSON.
 var raw = regexp.MustCompile(`\b\d+h\d+m\d|\b\d+m\d+(\.\d+)?s\b|\d{4}-\d\d-\d\dT\d\d:\d\d|\{"|^[{}\]]`)

@@ -46,10 +46,10 @@ func (e *Explainer) noWorker(w *engine.Work, j *job.Job) *job.Blocker {
 	}
 	b := &job.Blocker{Code: BlockNoWorker, Since: j.Entered, Until: j.Expires, Holder: "workers outside"}
 	b.Sentence = fmt.Sprintf("no live worker for %s/%s", j.Kind, j.State)
-	command := fmt.Sprintf("work --kinds %s/%s", j.Kind, j.State)
+	with := ""
 	if len(labels) > 0 {
 		b.Sentence += " with labels " + strings.Join(labels, ", ")
-		command += " --labels " + strings.Join(labels, ",")
+		with = " --labels " + strings.Join(labels, ",")
 	}
 	if t.Last != "" {
 		b.Holder = t.Last
@@ -62,7 +62,8 @@ func (e *Explainer) noWorker(w *engine.Work, j *job.Job) *job.Blocker {
 		b.Remedies = append(b.Remedies, job.Running("workers resume "+job.Quoted(name),
 			"lets "+name+" take jobs again"))
 	}
-	b.Remedies = append(b.Remedies, job.Running(command, "starts a worker for such jobs"))
+	b.Remedies = append(b.Remedies, job.Running(fmt.Sprintf("work --kinds %s/%s", j.Kind, j.State)+with,
+		"starts a worker for such jobs"))
 	b.Remedy = "start a worker for such jobs"
 	if len(t.Drained) > 0 {
 		b.Remedy = "resume a worker that is drained, or start another one"

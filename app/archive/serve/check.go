@@ -27,6 +27,9 @@ func (s *Settings) CheckDir(ctx context.Context, d module.Directory) (found modu
 	}
 	c, err := archiveconfig.Load(s.File(d.Dir))
 	if errors.Is(err, archiveconfig.ErrNone) {
+		if empty, err := noArchives(ctx, d); empty || err != nil {
+			return found, err
+		}
 		return module.Findings{Faults: []string{fmt.Sprintf("there are archives, but %v", err)}}, nil
 	}
 	if err != nil {
@@ -110,4 +113,17 @@ func fault(found *module.Findings, format string, args ...any) {
 		return
 	}
 	found.Faults = append(found.Faults, fmt.Sprintf(format, args...))
+}
+
+// noArchives reports whether a catalog in PostgreSQL, which each server creates, has no archives.
+func noArchives(ctx context.Context, d module.Directory) (empty bool, err error) {
+	if d.Postgres == "" {
+		return false, nil
+	}
+	cat, err := openCatalog(ctx, module.Databases{Postgres: d.Postgres}, d.Installation)
+	if err != nil {
+		return false, err
+	}
+	all, err := cat.Archives(ctx, catalog.Query{Limit: 1})
+	return len(all) == 0, errors.Join(err, cat.Close())
 }
