@@ -101,20 +101,26 @@ func TestTerminated(t *testing.T) {
 	check(t, count(t.Context(), s))
 	direct := open(t, database, Options{})
 	for at := 1; ; at++ {
-		before, ended := counted(t, direct), 0
+		before := counted(t, direct)
+		struck := make(chan int, 1) // the connections that were ended
 		proxy.ArmDo(at, func() {
-			check(t, direct.Read.QueryRowContext(t.Context(), `SELECT count(pg_terminate_backend(pid, 10000))
-				FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&ended))
+			var ended int
+			check(t, direct.Read.QueryRowContext(context.WithoutCancel(t.Context()),
+				`SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity
+				WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&ended))
+			struck <- ended
 		})
 		check(t, count(t.Context(), s))
-		if n := counted(t, direct) - before; n != 1 {
-			t.Errorf("call %d: %d connections were ended, and a write counted %d", at, ended, n)
-		}
-		if ended == 0 { // it has fewer calls
+		calls, _ := proxy.Calls()
+		if calls < at { // it has fewer
 			if proxy.Arm(0); at < 10 {
 				t.Errorf("only %d calls", at)
 			}
 			return
+		}
+		ended := <-struck
+		if n := counted(t, direct) - before; n != 1 || ended == 0 {
+			t.Errorf("call %d: %d connections were ended, and a write counted %d", at, ended, n)
 		}
 	}
 }
