@@ -81,7 +81,8 @@ func openAddress(ctx context.Context, s *Settings, setting, address string, log 
 		return nil, err
 	}
 	if !listen.Loopback(address) && (setting != "listen" || s.TLSCert == "") {
-		log.Warn("tokens and data cross the network unencrypted to this address: set tls.cert and tls.key_file (listen "+
+		log.Warn("tokens and data cross the network unencrypted to this address: set tls.cert and tls.key_file "+
+			"(listen "+
 			"only), put a proxy with TLS in front of it, or use a private network", "address", l.Addr().String())
 	}
 	return l, nil

@@ -66,7 +66,8 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 		Backups:  func() (time.Time, time.Duration) { return time.Unix(7, 0), time.Hour },
 		Anchors:  func() (time.Time, time.Duration) { return time.Unix(8, 0), time.Hour },
 		Workers: func(context.Context) ([]api.WorkerInfo, error) {
-			return []api.WorkerInfo{{Name: "lab-1", Where: "api", State: api.WorkerSilent, Running: []job.ID{"let_1"}}}, nil
+			return []api.WorkerInfo{{Name: "lab-1", Where: "api", State: api.WorkerSilent,
+				Running: []job.ID{"let_1"}}}, nil
 		},
 		More: []metrics.Source{
 			ingestserve.FixityGauges(func(context.Context) (fixity.Summary, error) {
