@@ -167,7 +167,7 @@ func overview(root *cobra.Command, width int) string {
 			b.WriteString(strings.Join(wrap(text, width, 14), "\n") + "\n")
 		}
 	}
-	fmt.Fprintf(&b, "%s\n\nUsage: %s COMMAND [ARGUMENT...]\n", root.Short, root.Name())
+	fmt.Fprintf(&b, "%s\nUsage: %s COMMAND [ARGUMENT...]\n", root.Short, root.Name())
 	list("Every day", sections[daily])
 	var names []string
 	for _, cmd := range sections[more] {
