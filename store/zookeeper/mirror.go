@@ -56,6 +56,7 @@ type Changed struct {
 	Event  lifecycle.Event
 	By     lifecycle.Actor
 	Actor  string
+	Note   string // of the person who caused the event
 }
 
 // Attach shows the records of the store by a mirror from now on. It returns after the nodes of claimed jobs are locked.
@@ -123,7 +124,8 @@ func changesOf(r *replica, w *rules.Writes) *Changes {
 		}
 		one.Job = jw.After
 		if jw.Event != nil {
-			one.Event, one.By, one.Actor = jw.Event.Event, jw.Event.By, jw.Event.Actor
+			e := jw.Event
+			one.Event, one.By, one.Actor, one.Note = e.Event, e.By, e.Actor, e.Note
 		}
 	}
 	return c

@@ -343,6 +343,8 @@ func (h *harness) claim(s lifecycle.State) job.Job {
 
 // order asks for a job of a batch whose payload is that of the batch.
 func order(batch job.ID) engine.Order {
+	priority := 5
 	return engine.Order{Kind: record.JobKind, Parent: batch, Group: "maps", Tags: []string{ingest.QueueTag},
-		Spec: record.JobSpec{Type: ingest.TypeFile, Profile: "maps_content", Filename: "a.txt", Size: 5}}
+		Priority: &priority,
+		Spec:     record.JobSpec{Type: ingest.TypeFile, Profile: "maps_content", Filename: "a.txt", Size: 5}}
 }

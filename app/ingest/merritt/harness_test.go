@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/access"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
@@ -15,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/zookeeper"
+	"github.com/stagepost/stagepost/store/zookeeper/merritt"
 	"github.com/stagepost/stagepost/store/zookeeper/zktest"
 )
 
@@ -24,11 +26,13 @@ func TestMain(m *testing.M) { zktest.Main(m) }
 type harness struct {
 	*testing.T
 	app     *ingest.App
+	access  *access.App
 	engine  *engine.Engine
 	store   *zookeeper.Store
 	f       *Follower
 	program *zktest.Program
 	queue   string // Merritt's directory of payloads
+	address string // of the ZooKeeper server
 }
 
 const guard = 2 * time.Minute
@@ -39,7 +43,8 @@ func plenty(string) (int64, int64, error) { return 1 << 50, 1 << 50, nil }
 func newHarness(t *testing.T) *harness {
 	t.Helper()
 	srv := zktest.Shared(t)
-	h := &harness{T: t, program: &zktest.Program{Conn: srv.Raw(t)}, queue: t.TempDir()}
+	h := &harness{T: t, program: &zktest.Program{Conn: srv.Raw(t)}, queue: t.TempDir(),
+		address: srv.Address}
 	set, err := profile.New(profile.Profile{ID: "maps_content", Collection: "maps", Owner: "library",
 		Networks: []string{"127.0.0.0/8"}})
 	h.ok(err)
@@ -54,10 +59,13 @@ func newHarness(t *testing.T) *harness {
 		Fetch:   fetch.Policy{Retries: -1, Backoff: time.Millisecond, IdleTimeout: 5 * time.Second},
 		Backoff: engine.Backoff{First: time.Millisecond, Max: 5 * time.Millisecond}})
 	h.ok(err)
-	h.engine, err = engine.New(h.store, h.app.Works(), engine.Options{
+	h.access, err = access.New(access.Options{Dir: t.TempDir(), Holdings: h.app})
+	h.ok(err)
+	h.engine, err = engine.New(h.store, append(h.app.Works(), h.access.Works()...), engine.Options{
 		Deliver: h.app.Deliver(), Sweep: 50 * time.Millisecond, Grace: 5 * time.Second})
 	h.ok(err)
 	h.app.Bind(h.engine)
+	h.access.Bind(h.engine)
 	return h
 }
 
@@ -66,7 +74,7 @@ func (h *harness) run() {
 	h.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	enginetest.Run(h.T, h.engine, h.app.Close)
+	enginetest.Run(h.T, h.engine, h.access.Close, h.app.Close)
 	go func() { defer close(done); h.f.Run(ctx, h.app, h.engine) }()
 	h.Cleanup(func() { stop(); <-done })
 }
@@ -144,4 +152,17 @@ func (h *harness) do(id job.ID, e lifecycle.Event, by lifecycle.Actor) {
 	_, err := h.engine.Do(h.Context(), operator.Act{Job: id, Event: e, By: by, Actor: "op", Note: "test",
 		Confirm: true})
 	h.ok(err)
+}
+
+// sound checks that the report of orphans is empty.
+func (h *harness) sound() {
+	h.Helper()
+	tree, err := merritt.OpenTree(h.Context(), []string{h.address})
+	h.ok(err)
+	defer tree.Close()
+	faults, err := tree.Check(h.Context())
+	h.ok(err)
+	for _, f := range faults {
+		h.Errorf("%s %s: %s: %s", f.Level, f.Rule, f.Node, f.Text)
+	}
 }

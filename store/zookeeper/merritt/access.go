@@ -64,6 +64,10 @@ func (w *showing) request(ctx context.Context, c *zookeeper.Changed) error {
 		return nil
 	}
 	next.Status, next.Message = is, message(c)
+	if is == layout.Deleted {
+		w.plan.Request(r, next, nil, hold)
+		return nil
+	}
 	token := w.token(c.Job, r.Token)
 	w.plan.Request(r, next, &token, hold)
 	return nil

@@ -1,6 +1,7 @@
 package merritt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,7 +193,7 @@ func state(s lifecycle.State) layout.Status { return layout.Status(s) }
 func message(c *zookeeper.Changed) string {
 	switch {
 	case c.Job.State == lifecycle.State(layout.Failed):
-		return c.Job.Message
+		return cmp.Or(c.Job.Message, c.Note)
 	case c.Job.LastOK != c.Before.LastOK:
 		return layout.MessageSuccess
 	}

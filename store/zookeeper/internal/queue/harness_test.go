@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -136,56 +135,10 @@ func (h *harness) acquire(state layout.Status) *queue.Job {
 	return got[queue.Job](h)(h.q.AcquireJob(h.Context(), state))
 }
 
-var (
-	idPattern  = regexp.MustCompile(`(bid|jid|qid)\d{10}`)
-	timeKey    = regexp.MustCompile(`"last_modified":"[^"]*"`)
-	volatile   = regexp.MustCompile(`,?"stagepost_(operation":"[^"]*"|expected":\d+)`)
-	uuidName   = regexp.MustCompile(`bid-\d{6,}`)
-	emptyFirst = strings.NewReplacer("{,", "{")
-)
-
-// tree returns the nodes of the server as lines, normalized: without the nodes that every tree has and nodes that only
-// have children; ids are numbered in their order, times are "now". Of the objects that are only passed on, "..." is
-// left.
+// tree returns the normal form of the nodes of the server.
 func (h *harness) tree() string {
 	h.Helper()
-	all := zktest.Tree(h, h.raw, "/")
-	skeleton := layout.Skeleton()
-	ids := map[string]string{}
-	count := map[string]int{}
-	rename := func(text string) string {
-		return uuidName.ReplaceAllString(idPattern.ReplaceAllStringFunc(text, func(id string) string {
-			if ids[id] == "" {
-				ids[id] = fmt.Sprint(id[:3], count[id[:3]])
-				count[id[:3]]++
-			}
-			return ids[id]
-		}), "uuid")
-	}
-	paths := make([]string, 0, len(all))
-	for p := range all {
-		paths = append(paths, p)
-	}
-	slices.Sort(paths)
-	for _, p := range paths {
-		rename(p)
-	}
-	var lines []string
-	for i, p := range paths {
-		parent := i+1 < len(paths) && strings.HasPrefix(paths[i+1], p+"/")
-		if slices.Contains(skeleton, p) || parent && all[p] == "" {
-			continue
-		}
-		data := all[p]
-		if strings.HasSuffix(p, "/configuration") || strings.HasSuffix(p, "/submission") {
-			data = "..."
-		}
-		data = emptyFirst.Replace(volatile.ReplaceAllString(timeKey.ReplaceAllString(data, `"last_modified":"now"`),
-			""))
-		lines = append(lines, strings.TrimSpace(rename(p)+" "+rename(data)))
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
+	return strings.Join(zktest.Normal(h, h.raw), "\n")
 }
 
 // sound checks that the orphan report is empty, except for findings with the rules.
