@@ -34,6 +34,9 @@ func (t *task) identify(ctx context.Context, p *profile.Profile, primary string,
 	if err != nil || n.ARK != "" {
 		return n, t.waitFor(t.again(err))
 	}
+	if err := t.lockPeers(ctx, n.Locks); err != nil {
+		return n, err
+	}
 	mint := t.mintOutside
 	if p.Minter.Form == profile.MinterEZID {
 		mint = t.mintAtEZID
@@ -45,7 +48,7 @@ func (t *task) identify(ctx context.Context, p *profile.Profile, primary string,
 	locks := n.Locks
 	n, err = t.app.locks.Settle(ctx, c, locks, ark)
 	if err == nil {
-		t.app.line.freed(locks...)
+		t.app.freed(locks...)
 	}
 	return n, t.waitFor(t.again(err))
 }

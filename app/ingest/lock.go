@@ -39,6 +39,9 @@ func (t *task) take(ctx context.Context, wants ...inventory.Want) (got []invento
 		got, err = t.app.locks.Take(ctx, by, wants...)
 		return err
 	})
+	if err == nil {
+		err = t.lockPeers(ctx, got)
+	}
 	return got, err
 }
 
@@ -213,7 +216,7 @@ func (a *App) dropLocks(ctx context.Context, id job.ID) error {
 // ReleaseLocks ends locks and wakes the jobs that wait for them.
 func (a *App) ReleaseLocks(ctx context.Context, locks []inventory.Lock) error {
 	gone, err := a.inventory.Release(ctx, locks...)
-	a.line.freed(gone...)
+	a.freed(gone...)
 	return err
 }
 
@@ -433,7 +436,7 @@ func (a *App) BreakLock(ctx context.Context, kind, name, actor, note string) (Lo
 		return Lock{}, job.Errorf(job.Conflict, "break", "", "another job acquired %s meanwhile: list the locks again",
 			l)
 	}
-	a.line.freed(gone...)
+	a.freed(gone...)
 	a.log.Warn("lock broken", "lock", l.String(), "holder", l.Job, "token", l.Token, "actor", actor, "note", note)
 	return was, nil
 }

@@ -141,7 +141,7 @@ func (t *task) record(ctx context.Context) error {
 		Version: t.data.Version, At: j.Created, Places: t.data.Places, Locks: locks,
 	}, t.counted(list))
 	if err == nil {
-		t.app.line.freed(locks...)
+		t.app.freed(locks...)
 	}
 	return t.again(err)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
@@ -41,6 +42,9 @@ type Follower struct {
 	app    *ingest.App
 	engine *engine.Engine
 
+	objects  sync.Mutex          // a job takes a lock of Merritt, or a reading compares them with the inventory
+	released chan inventory.Lock // whose locks of Merritt are to be released
+
 	mu       sync.Mutex // guards what follows
 	findings []Finding
 	passes   chan struct{} // closed when a reading has ended
@@ -66,7 +70,8 @@ func New(ctx context.Context, store *zookeeper.Store, o Options) (*Follower, err
 	if err := store.Attach(ctx, link); err != nil {
 		return nil, err
 	}
-	f := &Follower{o: o, store: store, link: link, passes: make(chan struct{})}
+	f := &Follower{o: o, store: store, link: link, passes: make(chan struct{}),
+		released: make(chan inventory.Lock, 1024)}
 	return f, link.Init(ctx)
 }
 
@@ -81,6 +86,7 @@ func (f *Follower) Run(ctx context.Context, app *ingest.App, e *engine.Engine) {
 		}
 	}
 	go f.link.Watch(ctx, signal)
+	go f.unlock(ctx)
 	tick := time.NewTicker(f.o.Every)
 	defer tick.Stop()
 	for {
@@ -111,7 +117,7 @@ const calm = 250 * time.Millisecond
 // pass reads the nodes once, and moves the records that differ. It reports whether another pass has something to do.
 func (f *Follower) pass(ctx context.Context) (again bool, err error) {
 	p := &pass{Follower: f}
-	err = errors.Join(p.locks(ctx), p.records(ctx))
+	err = errors.Join(p.locks(ctx), p.objectLocks(ctx), p.records(ctx))
 	p.end(err)
 	return p.again, err
 }

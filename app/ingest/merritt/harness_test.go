@@ -54,7 +54,7 @@ func newHarness(t *testing.T) *harness {
 	t.Cleanup(func() { h.store.Close() })
 	h.f, err = New(t.Context(), h.store, Options{Every: 100 * time.Millisecond, Queue: h.queue, Profiles: set})
 	h.ok(err)
-	h.app, err = ingest.New(ingest.Options{Dir: t.TempDir(), Profiles: set, Disk: plenty,
+	h.app, err = ingest.New(ingest.Options{Dir: t.TempDir(), Profiles: set, Disk: plenty, Peers: h.f,
 		Look: 10 * time.Millisecond, TrashKeep: job.Off,
 		Fetch:   fetch.Policy{Retries: -1, Backoff: time.Millisecond, IdleTimeout: 5 * time.Second},
 		Backoff: engine.Backoff{First: time.Millisecond, Max: 5 * time.Millisecond}})

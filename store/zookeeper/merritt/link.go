@@ -77,7 +77,8 @@ type Mapping struct {
 	Workable func(*job.Job) string
 }
 
-// Lock is a lock of Merritt that keeps jobs from being acquired: of a queue, or of a collection.
+// Lock is a lock of Merritt: of a queue or a collection, which keeps jobs from being acquired, or of an object or a
+// local id, which has one client.
 type Lock string
 
 // The locks of queues.
@@ -89,6 +90,15 @@ const (
 
 // CollectionLock returns the lock that holds the pending jobs of a profile.
 func CollectionLock(profile string) Lock { return Lock(layout.CollectionLock(profile)) }
+
+// StorageLock returns the lock of an object while a version is added to it. It remains when its client ends.
+func StorageLock(ark string) Lock { return Lock(layout.StorageLock(ark)) }
+
+// InventoryLock returns the lock of an object while a version is entered in an inventory.
+func InventoryLock(ark string) Lock { return Lock(layout.InventoryLock(ark)) }
+
+// LocalIDLock returns the lock under which an identifier is minted for a local id of an owner.
+func LocalIDLock(localID, owner string) Lock { return Lock(layout.LocalIDLock(localID, owner)) }
 
 // Options are the settings of a Link.
 type Options struct {

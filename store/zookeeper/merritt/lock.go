@@ -2,6 +2,7 @@ package merritt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/zookeeper"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/layout"
+	"github.com/stagepost/stagepost/store/zookeeper/internal/queue"
 )
 
 // holds shows holds that were put or released as locks of Merritt. A hold that ends by itself is none: no program would
@@ -125,5 +127,42 @@ func (l *Link) Locks(ctx context.Context) ([]Lock, error) {
 		all[i] = Lock(path)
 	}
 	slices.Sort(all)
+	return all, err
+}
+
+// LockObject takes a lock of an object or local id for the client with a mark, which must not be empty. It reports
+// false if another client has it.
+func (l *Link) LockObject(ctx context.Context, lock Lock, mark string) (bool, error) {
+	_, q := l.now()
+	if q == nil {
+		return false, errDetached
+	}
+	err := q.LockObject(ctx, string(lock), mark)
+	if errors.Is(err, queue.ErrLocked) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// UnlockObject releases a lock of an object or local id, if the client with the mark has it.
+func (l *Link) UnlockObject(ctx context.Context, lock Lock, mark string) error {
+	_, q := l.now()
+	if q == nil {
+		return errDetached
+	}
+	return q.UnlockObject(ctx, string(lock), mark)
+}
+
+// ObjectLocks returns the locks of objects and local ids with their marks; those of Merritt's programs have none.
+func (l *Link) ObjectLocks(ctx context.Context) (map[Lock]string, error) {
+	_, q := l.now()
+	if q == nil {
+		return nil, errDetached
+	}
+	paths, err := q.ObjectLocks(ctx)
+	all := map[Lock]string{}
+	for path, mark := range paths {
+		all[Lock(path)] = mark
+	}
 	return all, err
 }

@@ -213,6 +213,9 @@ func (p *Program) Batch(id, to, message string) error {
 func (p *Program) Put(lock string) error  { return p.put(lock, "") }
 func (p *Program) Drop(lock string) error { return p.drop(lock) }
 
+// Mark makes a lock with data.
+func (p *Program) Mark(lock, data string) error { return p.put(lock, data) }
+
 // Submit creates a batch in Pending, as createBatch. It returns its id.
 func (p *Program) Submit(uuid, profile, filename, kind string) (string, error) {
 	path, err := p.Conn.Create("/batches/bid", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))

@@ -130,8 +130,8 @@ func TestStopFences(t *testing.T) {
 	need[*queue.Job](h)(h.q.SucceedJob(t.Context(), j, queue.Results{
 		Identifiers: &layout.Identifiers{Primary: "ark:/99999/fk4a"}}))
 	j = h.acquire(layout.Storing)
-	need[*queue.Lock](h)(h.q.LockStorage(t.Context(), "ark:/99999/fk4a"))
-	need[*queue.Lock](h)(h.q.LockInventory(t.Context(), "ark:/99999/fk4a"))
+	h.ok(h.q.LockObject(t.Context(), layout.StorageLock("ark:/99999/fk4a"), "job"))
+	h.ok(h.q.LockObject(t.Context(), layout.InventoryLock("ark:/99999/fk4a"), "job"))
 	need[*queue.Job](h)(h.q.StopJob(t.Context(), ids[0], "stopped"))
 	for _, path := range []string{ids[0].Lock(), "/locks/storage/ark_99999_fk4a", "/locks/inventory/ark_99999_fk4a"} {
 		if h.exists(path) {
@@ -166,25 +166,28 @@ func TestObjectLocks(t *testing.T) {
 	h := newHarness(t)
 	other, s := h.open()
 	ctx := t.Context()
-	for name, take := range map[string]func(q *queue.Queue) (*queue.Lock, error){
-		"storage":   func(q *queue.Queue) (*queue.Lock, error) { return q.LockStorage(ctx, "ark:/1/a") },
-		"inventory": func(q *queue.Queue) (*queue.Lock, error) { return q.LockInventory(ctx, "ark:/1/a") },
-		"localid":   func(q *queue.Queue) (*queue.Lock, error) { return q.LockLocalID(ctx, "l", "ark:/1/a") },
-	} {
-		first := need[*queue.Lock](h)(take(other))
-		_, err := take(h.q)
-		h.is(err, queue.ErrLocked)
-		h.ok(first.Unlock(ctx))
-		second := need[*queue.Lock](h)(take(h.q))
-		h.ok(first.Unlock(ctx)) // it is another's by now
-		if _, err := take(other); !errors.Is(err, queue.ErrLocked) {
-			t.Errorf("%s: the lock was removed by the one that had it before: %v", name, err)
-		}
-		h.ok(second.Unlock(ctx))
-		need[*queue.Lock](h)(take(other))
+	paths := []string{layout.StorageLock("ark:/1/a"), layout.InventoryLock("ark:/1/a"), layout.LocalIDLock("l", "ark:/1/a")}
+	for _, path := range paths {
+		h.ok(other.LockObject(ctx, path, "one"))
+		h.is(h.q.LockObject(ctx, path, "two"), queue.ErrLocked)
+		h.ok(other.UnlockObject(ctx, path, "one"))
+		h.ok(h.q.LockObject(ctx, path, "two"))
+		h.ok(other.UnlockObject(ctx, path, "one")) // it is another's by now
+		h.is(other.LockObject(ctx, path, "one"), queue.ErrLocked)
+		h.ok(h.q.UnlockObject(ctx, path, "two"))
+		h.ok(other.LockObject(ctx, path, "one"))
+		h.ok(other.LockObject(ctx, path, "one"))
 	}
+	marks, err := h.q.ObjectLocks(ctx)
+	h.ok(err)
+	for _, path := range paths {
+		if marks[path] != "one" {
+			t.Errorf("locks %v", marks)
+		}
+	}
+	h.ok(h.q.LockObject(ctx, paths[1], "one")) // the session that took it is still open: it is the same client's
 	s.Close()
-	for path, want := range map[string]bool{"/locks/storage/ark_1_a": true, "/locks/inventory/ark_1_a": false,
+	for path, want := range map[string]bool{"/locks/storage/ark_1_a": true, "/locks/inventory/ark_1_a": true,
 		"/locks/localid/l_ark_1_a": false} {
 		if h.exists(path) != want {
 			t.Errorf("after the end of the session %s exists: %v", path, !want)

@@ -3,81 +3,91 @@ package queue
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/stagepost/stagepost/store/zookeeper/internal/layout"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
 )
 
-// Lock is a lock that the caller holds, of an object or a local id.
-type Lock struct {
-	q    *Queue
-	path string
-	own  func(node) bool // the node is this lock
-}
-
-// LockStorage takes the lock of an object in storage. It is persistent: it remains when the process ends, because the
-// state of the object is not known then; an operator removes it by StopJob. The error is ErrLocked if another job has
-// it.
-func (q *Queue) LockStorage(ctx context.Context, ark string) (*Lock, error) {
-	op := q.operation()
-	path := layout.StorageLock(ark)
-	return q.lock(ctx, path, []session.Op{session.Create(path, []byte(op)), session.Set(path, []byte(op), 0)},
-		func(n node) bool { return string(n.Data) == op })
-}
-
-// LockInventory takes the lock of an object in the inventory, which ends with the session. The error is ErrLocked if
-// another job has it.
-func (q *Queue) LockInventory(ctx context.Context, ark string) (*Lock, error) {
-	return q.lockEphemeral(ctx, layout.InventoryLock(ark))
-}
-
-// LockLocalID takes the lock under which an identifier is minted for a local id of an owner. It ends with the session.
-// The error is ErrLocked if another job has it.
-func (q *Queue) LockLocalID(ctx context.Context, localID, ownerARK string) (*Lock, error) {
-	return q.lockEphemeral(ctx, layout.LocalIDLock(localID, ownerARK))
-}
-
-func (q *Queue) lockEphemeral(ctx context.Context, path string) (*Lock, error) {
-	return q.lock(ctx, path, lockOps(path), func(n node) bool { return n.Stat.Owner == q.s.ID() })
-}
-
-func (q *Queue) lock(ctx context.Context, path string, ops []session.Op, own func(node) bool) (*Lock, error) {
-	err := q.s.Apply(ctx, ops, func(ctx context.Context) (session.Outcome, error) {
+// LockObject takes the lock of an object, in storage or in the inventory, or of a local id. The error is ErrLocked if
+// another client has it. mark is the data of the node: a lock with the same mark is that of the caller, also one that
+// was taken before. A lock in storage is persistent: it remains when the process ends, because the state of the object
+// is not known then. The others end with the session.
+func (q *Queue) LockObject(ctx context.Context, path, mark string) error {
+	create := session.CreateEphemeral(path, []byte(mark))
+	persistent := strings.HasPrefix(path, layout.StorageLocks+"/")
+	if persistent {
+		create = session.Create(path, []byte(mark))
+	}
+	for {
+		ops := []session.Op{create}
 		n, err := q.s.Get(ctx, path)
 		switch {
 		case isMissing(err):
-			return session.NotMade, nil
-		case err == nil && own(node{n, true}):
-			return session.Made, nil
-		}
-		return session.Changed, err
-	})
-	if refusedAt(err) != "" {
-		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &Lock{q, path, own}, nil
-}
-
-// Unlock removes the lock. One that is gone, or that another client has by now, remains as it is.
-func (l *Lock) Unlock(ctx context.Context) error {
-	for {
-		n, err := l.q.s.Get(ctx, l.path)
-		if isMissing(err) || err == nil && !l.own(node{n, true}) {
+		case err != nil:
+			return err
+		case string(n.Data) != mark:
+			return fmt.Errorf("%s: %w", path, ErrLocked)
+		case persistent || n.Stat.Owner == q.s.ID():
 			return nil
+		default: // of a session before
+			ops = append([]session.Op{session.Delete(path, n.Stat.Version)}, ops...)
 		}
-		if err == nil {
-			err = l.q.s.Multi(ctx, session.Delete(l.path, lockVersion))
-		}
-		switch {
-		case refusedAt(err) != "":
-			return nil
-		case session.KindOf(err) != session.Unknown || ctx.Err() != nil:
+		if err = q.s.Multi(ctx, ops...); err == nil || !another(ctx, err) {
 			return err
 		}
 	}
+}
+
+// UnlockObject removes a lock with the mark. One that is gone, or that another client has, remains as it is.
+func (q *Queue) UnlockObject(ctx context.Context, path, mark string) error {
+	for {
+		n, err := q.s.Get(ctx, path)
+		if isMissing(err) || err == nil && string(n.Data) != mark {
+			return nil
+		}
+		if err == nil {
+			err = q.s.Multi(ctx, session.Delete(path, n.Stat.Version))
+		}
+		if err == nil || !another(ctx, err) {
+			return err
+		}
+	}
+}
+
+// another reports whether a change of a lock is to be tried again: the node has changed since it was read, or it is not
+// known whether the change was made.
+func another(ctx context.Context, err error) bool {
+	return (refusedAt(err) != "" || session.KindOf(err) == session.Unknown) && ctx.Err() == nil
+}
+
+// ObjectLocks returns the locks of objects and local ids with their marks, by path. Those of the original programs have
+// none.
+func (q *Queue) ObjectLocks(ctx context.Context) (map[string]string, error) {
+	marks := map[string]string{}
+	for _, dir := range []string{layout.StorageLocks, layout.InventoryLocks, layout.LocalIDLocks} {
+		names, _, err := q.s.Children(ctx, dir)
+		if isMissing(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		paths := make([]string, len(names))
+		for i, name := range names {
+			paths[i] = dir + "/" + name
+		}
+		all, err := q.nodes(ctx, paths...)
+		if err != nil {
+			return nil, err
+		}
+		for i, n := range all {
+			if n.exists {
+				marks[paths[i]] = string(n.Data)
+			}
+		}
+	}
+	return marks, nil
 }
 
 // PauseIngest makes all ingest and storage workers stop acquiring; running work goes on. It may be repeated.
