@@ -11,12 +11,12 @@ LONG_INPUTS ?= 5000x
 
 # The packages that share memory between goroutines.
 RACE = ./engine/... ./internal/... ./flow/... ./store/mem ./store/sqlite/... ./store/crash/... ./store/storetest ./store/internal/... \
-	./store/postgres ./server/... ./client/... ./cli/... ./host/... ./examples/... \
+	./server/... ./client/... ./cli/... ./host/... ./examples/... \
 	./app/ingest/cli ./app/ingest/http ./app/flowfile/http ./app/bulk/... ./app/compute ./app/compute/http ./app/compute/agent ./app/compute/orchestrator/client \
 	./app/compute/orchestrator/detect ./app/compute/orchestrator/wire/... ./edge/httpguard ./edge/tunnel ./edge/tus
 
 # Those that make soak adds.
-RACE_LONG = ./store/zookeeper/...
+RACE_LONG = ./store/postgres ./store/zookeeper/...
 
 # Tests of one goroutine at a time, which take minutes with the race detector: the stage before runs them without it.
 NO_RACE = PowerCut|TestCrashWithLog$$|TestCrash$$|TestConnectionLoss|TestLines|TestFlipped|TestCosts|TestLogOfNewDatabaseIsCut|TestDamagedLogIsRefused|TestFsck$$|TestSearch$$|TestVerify|TestEdited
