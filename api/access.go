@@ -45,3 +45,47 @@ type Access struct {
 	Damaged   []string          `json:"damaged,omitempty"` // files that were taken from another storage location
 	Links     map[string]string `json:"links"`
 }
+
+// Enrolment asks for a certificate by an enrolment token.
+type Enrolment struct {
+	Token   string `json:"token"`
+	Request string `json:"request"` // of the certificate: PKCS #10 in PEM; only its key counts
+}
+
+// CertificateRequest asks for another certificate over a connection with the present one.
+type CertificateRequest struct {
+	Request string `json:"request"` // PKCS #10 in PEM; only its key counts
+}
+
+// Certificate is a certificate of a worker or an agent, and that of its authority, both in PEM.
+type Certificate struct {
+	Name        string    `json:"name"`
+	Certificate string    `json:"certificate"`
+	Authority   string    `json:"authority"`
+	Expires     time.Time `json:"expires"`
+}
+
+// Members lists who may authenticate by certificates.
+type Members struct {
+	Enrolments   []MemberEnrolment   `json:"enrolments"`   // tokens that were not used yet
+	Certificates []MemberCertificate `json:"certificates"` // that have not expired
+}
+
+// MemberEnrolment is an enrolment token that was not used yet.
+type MemberEnrolment struct {
+	Name     string    `json:"name"`
+	Work     string    `json:"work,omitempty"`     // what it may claim
+	Services string    `json:"services,omitempty"` // whose jobs it may run as an agent
+	Expires  time.Time `json:"expires"`
+}
+
+// MemberCertificate is a certificate that was issued.
+type MemberCertificate struct {
+	Name        string    `json:"name"`
+	Work        string    `json:"work,omitempty"`
+	Services    string    `json:"services,omitempty"`
+	Fingerprint string    `json:"fingerprint"` // SHA-256
+	Issued      time.Time `json:"issued"`
+	Expires     time.Time `json:"expires"`
+	Revoked     time.Time `json:"revoked,omitzero"`
+}

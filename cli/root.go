@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/client/credential"
 	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/job"
@@ -30,6 +31,8 @@ type Call struct {
 	Lives  []*lifecycle.Table
 	makers []func(*Call) Part
 	Parts  []Part
+
+	credential *credential.Credential // read once
 }
 
 // New makes a call with settings, the lifecycles of the program, and the parts of the command line.
@@ -139,8 +142,12 @@ func (c *Call) API() (*client.Client, error) {
 	if err != nil {
 		return nil, Usage(err)
 	}
+	transport, err := c.transport()
+	if err != nil {
+		return nil, Usage(err)
+	}
 	c.Server, err = client.New(base, client.Options{Agent: "stagepost/" + build.Version(), Token: secret,
-		Retrying: c.retrying})
+		HTTP: transport, Retrying: c.retrying})
 	return c.Server, err
 }
 

@@ -250,8 +250,8 @@ func unreachable(r *http.Request, err error) error {
 	}
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {
-		return job.Errorf(job.Invalid, "request", "", "the certificate of %s is refused: %w (SSL_CERT_FILE=FILE names "+
-			"the certificate of its authority)", r.URL.Host, certificate.Err)
+		return job.Errorf(job.Invalid, "request", "", "the certificate of %s is refused: %w (--ca-file FILE names the "+
+			"certificate of its authority)", r.URL.Host, certificate.Err)
 	}
 	if err.Error() == "http: server gave HTTP response to HTTPS client" {
 		return job.Errorf(job.Invalid, "request", "", "%s does not use TLS: its address begins with http://",

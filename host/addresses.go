@@ -51,6 +51,10 @@ func (r *Server) listen(ctx context.Context, s *Settings) (err error) {
 		r.addresses.main = certificate.Secure(r.addresses.main)
 		r.URL = "https" + strings.TrimPrefix(r.URL, "http")
 	}
+	if r.authority != nil {
+		r.addresses.main = r.authority.Secure(r.addresses.main)
+		r.URL = "https" + strings.TrimPrefix(r.URL, "http")
+	}
 	r.addresses.metrics, err = r.listenMetrics(ctx, s)
 	return err
 }
@@ -80,10 +84,9 @@ func openAddress(ctx context.Context, s *Settings, setting, address string, log 
 	if err != nil {
 		return nil, err
 	}
-	if !listen.Loopback(address) && (setting != "listen" || s.TLSCert == "") {
-		log.Warn("tokens and data cross the network unencrypted to this address: set tls.cert and tls.key_file "+
-			"(listen "+
-			"only), put a proxy with TLS in front of it, or use a private network", "address", l.Addr().String())
+	if !listen.Loopback(address) && (setting != "listen" || s.TLSCert == "" && s.CADir == "") {
+		log.Warn("tokens and data cross the network unencrypted to this address: set tls.cert and tls.key_file, "+
+			"or ca.dir (listen only), put a proxy with TLS in front of it, or use a private network", "address", l.Addr().String())
 	}
 	return l, nil
 }

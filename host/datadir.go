@@ -35,6 +35,8 @@ func (s *Settings) DurableData() []backup.Entry {
 		{Name: "stagepost.yaml", How: backup.Linked, What: "the configuration file, if it is kept here"},
 		{Name: "tokens", How: backup.Linked, What: "the file of tokens, if it is kept here"},
 		{Name: "users", How: backup.Linked, What: "the file of local users, if it is kept here"},
+		{Name: authorityDir, How: backup.Linked, What: "the local certificate authority (`ca.dir`): its key, and the " +
+			"list of certificates of workers and agents, if it is kept here"},
 		{Name: SessionDir, How: backup.Left, What: "sessions of browsers, unless `session.dir` names another directory",
 			Reason: "people sign in again; a restore must not bring back a session that was ended"},
 		{Name: anchorsName, How: backup.Linked, What: "anchors of the histories with their time stamps"},

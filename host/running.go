@@ -26,6 +26,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/authority"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/metrics"
@@ -58,12 +59,13 @@ type Server struct {
 	addresses addresses // closed by the servers that accept from them
 	dropped   bool      // the ballast is used for this start
 
-	anchors    *history.Anchors // nil: none are made
-	backups    *schedule        // nil: the store keeps nothing
-	tokens     *token.Tokens    // nil: none
-	signIn     *signin.SignIn   // nil: people do not sign in by a page
-	identities identity.Sources // none: each client may do everything
-	closers    []io.Closer      // closed in reverse order at the end
+	anchors    *history.Anchors     // nil: none are made
+	backups    *schedule            // nil: the store keeps nothing
+	tokens     *token.Tokens        // nil: none
+	authority  *authority.Authority // nil: none
+	signIn     *signin.SignIn       // nil: people do not sign in by a page
+	identities identity.Sources     // none: each client may do everything
+	closers    []io.Closer          // closed in reverse order at the end
 	stop       context.CancelFunc
 	stopped    sync.WaitGroup // engine, HTTP server, the watch over the store
 	failed     chan struct{}  // closed when it cannot continue
@@ -241,6 +243,9 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 			warn = append([]func() []string{w.Warn}, warn...)
 		}
 	}
+	if r.authority != nil {
+		warn = append(warn, r.authority.Warnings)
+	}
 	o.Workers = r.workers
 	o.Warn = func() (all []string) {
 		for _, w := range warn {
@@ -251,7 +256,7 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	r.server = server.New(*o)
 	r.server.Add(server.Part{Health: r.describeStore})
 	r.server.Add(web.Part(r.server))
-	r.server.Add(signin.Part(r.server, r.signIn))
+	r.server.Add(signin.Part(r.server, r.signIn), authority.Part(r.server, r.authority))
 	for _, m := range s.Modules {
 		if m.Part != nil {
 			r.server.Add(m.Part(r.server, r.named[m.Name]))

@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/authority"
 	"github.com/stagepost/stagepost/server/signin"
 	"github.com/stagepost/stagepost/web"
 )
@@ -69,7 +70,8 @@ func (s *Settings) LifeOf(k job.Kind) *lifecycle.Table {
 
 // Routes lists the whole API.
 func (s *Settings) Routes() []server.Route {
-	all := slices.Concat(server.Routes(), web.Part(nil).Routes, signin.Part(nil, nil).Routes)
+	all := slices.Concat(server.Routes(), web.Part(nil).Routes, signin.Part(nil, nil).Routes,
+		authority.Part(nil, nil).Routes)
 	for _, m := range s.Modules {
 		if m.Part != nil {
 			all = slices.Concat(all, m.Part(nil, nil).Routes)
@@ -90,7 +92,7 @@ func (s *Settings) reserve() (most int64) {
 
 // serveSettings are those of the server itself.
 type serveSettings struct {
-	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it requires tokens, users, oidc.issuer or proxy.user"`
+	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it requires tokens, users, oidc.issuer, proxy.user or ca.dir"`
 	Store         string        `name:"store" for:"serve" default:"sqlite" doc:"where jobs are kept: sqlite, in the data directory; postgres://USER@HOST/DATABASE, which several servers may share; zookeeper://HOST:2181,HOST:2181/NODE, below a node of ZooKeeper servers (/stagepost by default); or mem, which loses all when the server ends. A URL with a password is refused on the command line"`
 	StorePassword string        `name:"store.password_file" for:"serve" doc:"file with the password of the user of the database, which only its owner may write; defaults to none: that of the URL, or what libpq uses (PGPASSWORD, ~/.pgpass)"`
 	Shared        string        `name:"shared" for:"serve" doc:"directory with the files of jobs, which all servers of one store reach, each under its own path; defaults to the data directory"`

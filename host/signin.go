@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/internal/secretfile"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/account"
+	"github.com/stagepost/stagepost/server/authority"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/signin"
 	"github.com/stagepost/stagepost/server/token"
@@ -42,13 +44,15 @@ type signInSettings struct {
 	ProxySecret    string        `name:"proxy.secret_file" for:"serve" doc:"file with the secret that the proxy sends in the header field X-Stagepost-Proxy-Secret"`
 	TLSCert        string        `name:"tls.cert" for:"serve" doc:"certificate file of listen: the certificate and its chain (PEM), which is read again when it changes; defaults to none: no TLS"`
 	TLSKey         string        `name:"tls.key_file" for:"serve" doc:"file with the key of tls.cert (PEM), which only its owner may read"`
+	CADir          string        `name:"ca.dir" for:"serve" doc:"directory of the local certificate authority (stagepost admin ca init), which issues the certificate of listen and those of workers and agents; defaults to none; it excludes tls.cert"`
+	CALifetime     time.Duration `name:"ca.lifetime" for:"serve" default:"24h" doc:"how long a certificate of a worker or agent is valid; they renew it after two thirds of this time"`
 	RateIdentity   int64         `name:"rate.identity" for:"serve" zero:"unlimited" default:"1000" doc:"requests in a second of one person, worker or token owner, in the long run; unlimited: as many as come"`
 	RateAddress    int64         `name:"rate.address" for:"serve" zero:"unlimited" default:"100" doc:"requests in a second from one address without an identity, in the long run; unlimited: as many as come"`
 }
 
 // authenticates reports whether clients must name themselves.
 func (s *signInSettings) authenticates() bool {
-	return s.Tokens != "" || s.Users != "" || s.OIDCIssuer != "" || s.ProxyUser != ""
+	return s.Tokens != "" || s.Users != "" || s.OIDCIssuer != "" || s.ProxyUser != "" || s.CADir != ""
 }
 
 // browsers reports whether people sign in by the page of the server.
@@ -58,7 +62,7 @@ func (s *signInSettings) browsers() bool {
 
 // tls reports whether browsers reach the server by TLS.
 func (s *signInSettings) tls() bool {
-	return s.TLSCert != "" || strings.HasPrefix(s.PublicURL, "https://")
+	return s.TLSCert != "" || s.CADir != "" || strings.HasPrefix(s.PublicURL, "https://")
 }
 
 // proxies reads the networks of proxy.from.
@@ -134,6 +138,9 @@ func (r *Server) openIdentities(s *Settings) error {
 		}
 		r.identities = append(r.identities, r.tokens)
 	}
+	if err := r.openAuthority(s); err != nil {
+		return err
+	}
 	oidc, errOIDC := s.oidc(rules)
 	proxy, errProxy := s.proxy(rules)
 	if err := errors.Join(errOIDC, errProxy); err != nil {
@@ -147,6 +154,26 @@ func (r *Server) openIdentities(s *Settings) error {
 	if proxy != nil {
 		r.identities = append(r.identities, proxy)
 	}
+	return nil
+}
+
+// openAuthority opens the authority whose certificates workers and agents have.
+func (r *Server) openAuthority(s *Settings) (err error) {
+	if s.CADir == "" {
+		return nil
+	}
+	if s.TLSCert != "" || s.TLSKey != "" {
+		return cli.Usagef("ca.dir: the authority issues the certificate of listen: leave out tls.cert and tls.key_file")
+	}
+	hosts := s.hosts()
+	if host, _, err := net.SplitHostPort(s.Listen); err == nil && net.ParseIP(host) != nil {
+		hosts = append(hosts, host)
+	}
+	if r.authority, err = authority.Open(authority.Options{Dir: s.CADir, Hosts: hosts,
+		Lifetime: s.CALifetime}); err != nil {
+		return cli.Usagef("ca.dir: %w", err)
+	}
+	r.identities = append(r.identities, r.authority)
 	return nil
 }
 
@@ -167,6 +194,9 @@ func (r *Server) openSignIn(s *Settings, oidc *signin.OIDC) (err error) {
 	r.identities = append(r.identities, r.signIn)
 	return nil
 }
+
+// authorityDir is the directory of the authority that docs and examples use in a data directory.
+const authorityDir = "ca"
 
 // SessionDir is the directory of sessions in a data directory.
 const SessionDir = "sessions"

@@ -31,7 +31,7 @@ func (s *Server) Ask(r *http.Request, method, path string, in any) ([]byte, erro
 	if err != nil {
 		return nil, job.Errorf(job.Invalid, "ask", "", "%w", err)
 	}
-	q.Header, q.Host, q.RemoteAddr = r.Header.Clone(), r.Host, r.RemoteAddr
+	q.Header, q.Host, q.RemoteAddr, q.TLS = r.Header.Clone(), r.Host, r.RemoteAddr, r.TLS
 	for _, name := range outer {
 		q.Header.Del(name)
 	}

@@ -41,8 +41,8 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 				"Administers a server and its data directory.",
 				"  stagepost admin health\n  stagepost admin backup --data /srv/stagepost\n"+
 					"  stagepost admin drain --note 'storage moves'",
-				c.token(), c.user(), c.health(), c.clock(), c.fsck(), c.verify(), c.export(), c.accept(), c.backup(),
-				c.restore(), c.config()), c.fixity()},
+				c.token(), c.user(), c.authority(), c.health(), c.clock(), c.fsck(), c.verify(), c.export(),
+				c.accept(), c.backup(), c.restore(), c.config()), c.fixity()},
 			Server: []*cobra.Command{c.serve(), c.work(), c.version()},
 			More:   []*cobra.Command{c.verifyExport()},
 			Hidden: []*cobra.Command{c.docs()},
@@ -67,6 +67,10 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 					return "name the file of tokens; stagepost admin token new makes one"
 				case strings.HasPrefix(words, "admin user ") && errors.Is(e, fs.ErrNotExist):
 					return "name the file of users; stagepost admin user new makes one"
+				case strings.HasPrefix(words, "admin ca ") && errors.Is(e, fs.ErrNotExist):
+					return "name the directory of an authority; stagepost admin ca init makes one"
+				case strings.HasPrefix(words, "admin ca "):
+					return fmt.Sprintf("stagepost admin ca list %s shows the members", c.Called.Flags().Arg(1))
 				case strings.HasPrefix(words, "admin user "):
 					return fmt.Sprintf("stagepost admin user list %s shows the users", c.Called.Flags().Arg(1))
 				case strings.HasPrefix(words, "admin token "): // digits of a hash are no number of a job

@@ -48,6 +48,7 @@ Work that can be done elsewhere:
 Jobs of all other kinds are worked on by servers alone: their steps use databases, locks and signals of the server's
 process.
 
+With a certificate (stagepost work enrol, --certificate DIR) the worker has the name and the kinds of that, and renews it by itself.
 With tokens on the server, the worker has one of the role worker that names its kinds; it takes that token's owner as
 its name. On SIGINT or SIGTERM it claims nothing new; jobs that have not ended within --grace return to their queue. A
 second signal ends it at once. stagepost workers shows it, stagepost workers drain stops it from taking jobs.`,
@@ -75,6 +76,7 @@ second signal ends it at once. stagepost workers shows it, stagepost workers dra
 	cli.DurationFlag(f, &s.drain, "drain-after", 0, "off",
 		"after which the worker takes no more jobs, and ends when it has none; off: never")
 	c.Complete(cmd, "sandbox", "auto", "native", "bwrap", "none", "require")
+	cmd.AddCommand(c.enrol())
 	return cmd
 }
 
@@ -128,6 +130,9 @@ func (c *commands) runWork(cmd *cobra.Command, s *workFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	log := slog.New(slog.NewTextHandler(c.Err, nil))
+	if err := c.RenewCredential(ctx, log); err != nil {
+		return err
+	}
 	r, err := c.openRemote(ctx, from, module.RemoteHost{API: api, Name: s.name, Temp: temp, Sandbox: s.sandbox,
 		Log: log})
 	defer func() { err = errors.Join(err, r.close()) }()

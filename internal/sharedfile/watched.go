@@ -51,6 +51,15 @@ func (w *Watched[T]) Value() (T, error) {
 	return w.value, w.fault
 }
 
+// Latest is as Value, and checks the file at each call: a change counts at once.
+func (w *Watched[T]) Latest() (T, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looked = w.now()
+	w.refresh()
+	return w.value, w.fault
+}
+
 // refresh reads the file again if it has changed. The caller has locked mu.
 func (w *Watched[T]) refresh() {
 	stat, err := os.Stat(w.name)

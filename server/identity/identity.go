@@ -67,8 +67,10 @@ type Identity struct {
 	Role    Role
 	Groups  Groups // of a depositor or operator: the groups (collections) of jobs that it may use
 	Work    Work   // of a worker: what it may claim
-	Way     Way
-	Key     Key
+	// of a worker with a certificate: whose jobs it may run as an agent. Agents with other credentials are not limited
+	Services Services
+	Way      Way
+	Key      Key
 }
 
 // Shown returns the name that pages show.
@@ -77,6 +79,11 @@ func (i *Identity) Shown() string { return cmp.Or(i.Display, i.Name) }
 // Sees reports whether jobs of an owner and a group exist for the identity.
 func (i *Identity) Sees(owner, group string) bool {
 	return (i.Role != Depositor || i.Name == owner) && i.Groups.Allow(group)
+}
+
+// Serves reports whether the identity may run jobs of a service as an agent.
+func (i *Identity) Serves(service string) bool {
+	return i.Way != ByCertificate || i.Services.Allow(service)
 }
 
 // Errors of a Source. Errors about the form of a credential are others.

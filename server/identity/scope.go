@@ -90,6 +90,28 @@ func (g Groups) Validate() error {
 	return nil
 }
 
+// Services lists services of compute, with commas between them. The empty list allows none; * stands for all.
+type Services string
+
+// AllServices allows every service.
+const AllServices Services = "*"
+
+// Allow reports whether the list includes a service.
+func (s Services) Allow(service string) bool {
+	return s == AllServices || s != "" && slices.Contains(strings.Split(string(s), ","), service)
+}
+
+// Validate returns what is wrong with the list.
+func (s Services) Validate() error {
+	if s == AllServices {
+		return nil
+	}
+	if err := Groups(s).Validate(); err != nil {
+		return fmt.Errorf("the services must be names with commas between them, or *, not %.100q", string(s))
+	}
+	return nil
+}
+
 // ValidateScope returns what is wrong with the scope of a role.
 func ValidateScope(role Role, groups Groups, work Work) error {
 	switch {

@@ -21,8 +21,8 @@ func Open(ctx context.Context, address string, most int, authenticated bool) (ne
 		return nil, fmt.Errorf("%q is not HOST:PORT", address)
 	}
 	if !authenticated && !Loopback(address) {
-		return nil, fmt.Errorf("%s: without authentication (settings tokens, users, oidc.issuer, proxy.user) only "+
-			"loopback addresses (127.0.0.1, ::1, localhost) are allowed: each client that reaches the server "+
+		return nil, fmt.Errorf("%s: without authentication (settings tokens, users, oidc.issuer, proxy.user, ca.dir) "+
+			"only loopback addresses (127.0.0.1, ::1, localhost) are allowed: each client that reaches the server "+
 			"could do anything", address)
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)

@@ -1,6 +1,7 @@
 package computeserve
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -11,8 +12,11 @@ import (
 	"github.com/stagepost/stagepost/app/compute/agent"
 	computehttp "github.com/stagepost/stagepost/app/compute/http"
 	"github.com/stagepost/stagepost/app/compute/serviceconfig"
+	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/edge/tunnel"
 	"github.com/stagepost/stagepost/module"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 )
 
 // tunnels are the agents that come by themselves (agent --server). One that goes stays on the registry: it cannot be
@@ -23,14 +27,16 @@ type tunnels struct {
 	log     *slog.Logger
 	taken   []string // names of agents that are reached otherwise
 
-	mu     sync.Mutex // guards agents
-	agents map[string]compute.Executor
+	mu      sync.Mutex // guards the rest
+	agents  map[string]compute.Executor
+	allowed map[string]identity.Services // of agents with a certificate
 }
 
 // openTunnels makes the pool. An agent that comes cannot replace one that the service configuration names otherwise, or
 // of the server's own.
 func (c *App) openTunnels(h *module.Host) error {
-	t := &tunnels{compute: c, log: h.Log, taken: []string{serviceconfig.Local}, agents: map[string]compute.Executor{}}
+	t := &tunnels{compute: c, log: h.Log, taken: []string{serviceconfig.Local}, agents: map[string]compute.Executor{},
+		allowed: map[string]identity.Services{}}
 	for _, a := range c.config.Agents {
 		if !a.Tunnel {
 			t.taken = append(t.taken, a.Name)
@@ -52,7 +58,66 @@ func (t *tunnels) authenticate(r *http.Request) (string, error) {
 	if err == nil && slices.Contains(t.taken, name) {
 		err = fmt.Errorf("the agent %.80q is reached otherwise: a tunnel cannot have its name", name)
 	}
-	return name, err
+	if err != nil {
+		return name, err
+	}
+	return name, t.admit(name, r)
+}
+
+// admit notes whose jobs an agent may run: with a certificate those of the services that it names, else all.
+func (t *tunnels) admit(name string, r *http.Request) error {
+	allowed := identity.AllServices
+	if who, ok := server.Who(r.Context()); ok && who.Way == identity.ByCertificate {
+		allowed = who.Services
+	}
+	if allowed == "" {
+		return fmt.Errorf("the certificate of %s names no services: it is no agent "+
+			"(stagepost admin ca enrol --services NAME)", name)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.allowed[name] = allowed
+	return nil
+}
+
+// allows returns whose jobs an agent may run.
+func (t *tunnels) allows(name string) identity.Services {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.allowed[name]
+}
+
+// limited is an agent that runs the jobs of some services only, whatever it offers.
+type limited struct {
+	telling
+	allows func() identity.Services
+}
+
+// Capacity is part of compute.Executor. An agent that offers none of its services has no capacity.
+func (x *limited) Capacity(ctx context.Context) (compute.Capacity, error) {
+	room, err := x.telling.Capacity(ctx)
+	allowed := x.allows()
+	if err != nil || allowed == identity.AllServices {
+		return room, err
+	}
+	if len(room.Services) == 0 {
+		room.Services = config.List(string(allowed))
+		return room, nil
+	}
+	room.Services = slices.DeleteFunc(room.Services, func(s string) bool { return !allowed.Allow(s) })
+	if len(room.Services) == 0 {
+		return room, fmt.Errorf("it offers none of the services of its certificate (%s)", allowed)
+	}
+	return room, nil
+}
+
+// Submit is part of compute.Executor.
+func (x *limited) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, error) {
+	if !x.allows().Allow(p.Service) {
+		return compute.Notice{}, fmt.Errorf("%w: its certificate does not name the service %s", compute.ErrNotSent,
+			p.Service)
+	}
+	return x.telling.Submit(ctx, p)
 }
 
 // changed puts an agent that has come on the registry, where it is asked at once.
@@ -64,12 +129,12 @@ func (t *tunnels) changed(name string, here bool) {
 	defer t.mu.Unlock()
 	x := t.agents[name]
 	if x == nil {
-		var err error
-		if x, err = agent.Dial(agent.DialOptions{Name: name, URL: "http://" + name + ".tunnel",
-			Transport: t.Pool}); err != nil {
+		remote, err := agent.Dial(agent.DialOptions{Name: name, URL: "http://" + name + ".tunnel", Transport: t.Pool})
+		if err != nil {
 			t.log.Warn("an agent that came cannot be used", "agent", name, "error", err)
 			return
 		}
+		x = &limited{remote, func() identity.Services { return t.allows(name) }}
 		t.agents[name] = x
 	}
 	t.compute.Join(name, x)

@@ -53,6 +53,7 @@ kill -9, payloads that ran end with it, are never run again, and fail with the c
 The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POLICY, COMPAT and SERVICE_<NAME>_BIND_RO of job-orchestrator are used where no flag is given.`,
 		Example: "  stagepost compute agent --server https://jobs.example.org --data /srv/agent --token-file " +
 			"/etc/stagepost/agent.token\n" +
+			"  stagepost compute agent --server https://jobs.example.org --certificate /srv/agent/identity\n" +
 			"  stagepost compute agent --listen 127.0.0.1:9000 --data /srv/agent --services " +
 			"/etc/stagepost/services.yaml",
 		Args: cobra.NoArgs,
@@ -155,17 +156,18 @@ type confined interface {
 }
 
 // keepToken keeps the agent's tokens from its jobs. Jobs that run as the agent's user, unconfined, could read every
-// file of it, so that such an agent has its token from the environment, which is closed to them, or none.
-func (a *agentSettings) keepToken(box confined, server string) error {
+// file of it, so that such an agent has its token from the environment, which is closed to them,
+// or none; it has no certificate.
+func (a *agentSettings) keepToken(box confined, server, certificate string) error {
 	if !box.ShowsAll() {
 		return nil
 	}
 	if os.Getenv(cli.TokenVariable) != "" {
 		server = ""
 	}
-	for _, name := range []string{a.tokenFile, server} {
+	for _, name := range []string{a.tokenFile, server, certificate} {
 		if name != "" {
-			return cli.Usagef("jobs without confinement could read the token in %s: use --sandbox require, run the "+
+			return cli.Usagef("jobs without confinement could read the secrets in %s: use --sandbox require, run the "+
 				"agent as root (its jobs then have user ids of their own), or give the token of --server as %s",
 				name, cli.TokenVariable)
 		}

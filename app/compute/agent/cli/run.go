@@ -115,7 +115,7 @@ func (c *commands) startAgent(ctx context.Context, a *agentSettings, log *slog.L
 		Log: log}); err != nil {
 		return r, fmt.Errorf("sandbox: %w", err)
 	}
-	if err := a.keepToken(r.sandbox, c.Settings.Token); err != nil {
+	if err := a.keepToken(r.sandbox, c.Settings.Token, c.Settings.Identity); err != nil {
 		return r, err
 	}
 	o.Runner, o.Sandbox = r.sandbox, r.sandbox.Tier()
@@ -180,8 +180,15 @@ func (c *commands) openDoors(ctx context.Context, a *agentSettings, r *runningAg
 	if text != "" {
 		header.Set("Authorization", "Bearer "+text)
 	}
+	config, err := c.TLS()
+	if err != nil {
+		return err
+	}
+	if err := c.RenewCredential(ctx, r.log); err != nil {
+		return err
+	}
 	l, err := tunnel.Listen(context.WithoutCancel(ctx), tunnel.Options{URL: a.server, Header: header, Name: a.name,
-		Log: r.log})
+		TLS: config, Log: r.log})
 	if err != nil {
 		return cli.Usage(err)
 	}

@@ -24,12 +24,15 @@ func (b *box) Hide() error    { b.hidden++; return nil }
 func TestTokenIsKeptFromJobs(t *testing.T) {
 	for _, c := range []struct {
 		name, caller, server, variable string
+		certificate                    string
 		shows                          bool
 		refused                        string
 		hidden                         int
 	}{
 		{name: "file of callers", caller: "/etc/agent.token", shows: true, refused: "/etc/agent.token"},
 		{name: "file for the server", server: "/etc/own.token", shows: true, refused: "/etc/own.token"},
+		{name: "certificate", certificate: "/etc/identity", variable: "0123456789abcdef", shows: true,
+			refused: "/etc/identity"},
 		{name: "variable", server: "/etc/own.token", variable: "0123456789abcdef", shows: true, hidden: 1},
 		{name: "none", shows: true, hidden: 1},
 		{name: "confined", caller: "/etc/agent.token", server: "/etc/own.token"},
@@ -37,7 +40,7 @@ func TestTokenIsKeptFromJobs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(cli.TokenVariable, c.variable)
 			b := &box{shows: c.shows}
-			err := (&agentSettings{module: twoVariables, tokenFile: c.caller}).keepToken(b, c.server)
+			err := (&agentSettings{module: twoVariables, tokenFile: c.caller}).keepToken(b, c.server, c.certificate)
 			if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("got %v, want %q", err, c.refused)
 			}

@@ -1,0 +1,311 @@
+// Package credential keeps the certificate by which a worker or an agent authenticates to a server (mutual TLS 1.3):
+// [Enrol] gets it for an enrolment token, [Open] uses it, and [Credential.Run] renews it before it expires.
+//
+// A directory has it: authority.pem, the certificate of the server's authority, and credential.pem, the certificate
+// with its key, which never leaves the machine.
+package credential
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/internal/durable"
+	"github.com/stagepost/stagepost/internal/secretfile"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Files of the directory.
+const (
+	authorityName  = "authority.pem"
+	credentialName = "credential.pem"
+)
+
+const patience = 30 * time.Second // with a request about certificates
+
+// ErrPin reports that a server has no certificate of the authority that the enrolment token names.
+var ErrPin = errors.New("the server has no certificate of the authority that made the enrolment token")
+
+// Enrol exchanges an enrolment token at the server of a base URL (https) for a certificate, and keeps it in a
+// directory, which is made if it is missing. The token is sent only to a server with a certificate of the authority
+// whose pin the token has. It returns the name of the member and when its certificate expires.
+func Enrol(ctx context.Context, base, token, dir string) (name string, expires time.Time, err error) {
+	_, text, _ := strings.Cut(token, ".")
+	pin, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(pin) != sha256.Size {
+		return "", expires, job.Errorf(job.Invalid, "enrol", "",
+			"that is no enrolment token (stagepost admin ca enrol)")
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		return "", expires, job.Errorf(job.Invalid, "enrol", "", "%.200q is not the address of a server with TLS "+
+			"(https://HOST:PORT)", base)
+	}
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
+		return "", expires, err
+	}
+	t := transport(&tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, // verified below, by the pin
+		VerifyConnection: func(s tls.ConnectionState) error { return pinned(s, pin) }})
+	defer t.CloseIdleConnections()
+	key, request, err := newKey()
+	if err != nil {
+		return "", expires, err
+	}
+	answer, err := ask(ctx, t, base, "/api/v1/enrolment", api.Enrolment{Token: token, Request: request})
+	if err != nil {
+		return "", expires, err
+	}
+	if err := durable.Replace(filepath.Join(dir, authorityName), []byte(answer.Authority)); err != nil {
+		return "", expires, err
+	}
+	return answer.Name, answer.Expires, keep(dir, key, answer.Certificate)
+}
+
+// pinned verifies the certificate of a server against the authority of a pin.
+func pinned(s tls.ConnectionState, pin []byte) error {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	found := false
+	for _, c := range s.PeerCertificates[1:] {
+		if sum := sha256.Sum256(c.Raw); bytes.Equal(sum[:], pin) {
+			roots.AddCert(c)
+			found = true
+		} else {
+			between.AddCert(c)
+		}
+	}
+	if !found {
+		return ErrPin
+	}
+	_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between,
+		DNSName: s.ServerName})
+	return err
+}
+
+// newKey makes a key, and the request for its certificate, both as PEM.
+func newKey() (key, request string, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", "", err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return "", "", err
+	}
+	asked, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, private)
+	return text("PRIVATE KEY", der), text("CERTIFICATE REQUEST", asked), err
+}
+
+func text(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// keep writes a certificate with its key: both or none of them is replaced.
+func keep(dir, key, certificate string) error {
+	if _, err := tls.X509KeyPair([]byte(certificate), []byte(key)); err != nil {
+		return fmt.Errorf("the certificate that the server issued: %w", err)
+	}
+	return durable.Replace(filepath.Join(dir, credentialName), []byte(key+certificate))
+}
+
+// ask sends a request about certificates.
+func ask(ctx context.Context, t http.RoundTripper, base, path string, body any) (api.Certificate, error) {
+	var answer api.Certificate
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	sent, err := json.Marshal(body)
+	if err != nil {
+		return answer, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+path, bytes.NewReader(sent))
+	if err != nil {
+		return answer, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	got, err := t.RoundTrip(r)
+	if err != nil {
+		return answer, &job.Error{Op: "enrol", Kind: job.Unavailable, Err: err}
+	}
+	defer got.Body.Close()
+	read, err := io.ReadAll(io.LimitReader(got.Body, 1<<20))
+	if err != nil {
+		return answer, &job.Error{Op: "enrol", Kind: job.Unavailable, Err: err}
+	}
+	if got.StatusCode == http.StatusOK {
+		return answer, json.Unmarshal(read, &answer)
+	}
+	var p api.Problem
+	if json.Unmarshal(read, &p) != nil || p.Kind == "" {
+		return answer, job.Errorf(job.Unavailable, "enrol", "", "%s answered %s", base, got.Status)
+	}
+	return answer, job.Errorf(p.Kind, "enrol", "", "%s", p.Error())
+}
+
+// Credential is the certificate of a directory. It is safe for concurrent use.
+type Credential struct {
+	dir   string
+	now   func() time.Time
+	roots *x509.CertPool
+
+	mu        sync.Mutex // guards the rest
+	pair      *tls.Certificate
+	transport *http.Transport // of connections with pair
+}
+
+// Open reads the credential of a directory. now is the clock.
+func Open(dir string, now func() time.Time) (*Credential, error) {
+	c := &Credential{dir: dir, now: now}
+	var err error
+	if c.roots, err = Roots(filepath.Join(dir, authorityName)); err != nil {
+		return nil, err
+	}
+	return c, c.load()
+}
+
+// Roots reads a file with certificates of authorities (PEM).
+func Roots(name string) (*x509.CertPool, error) {
+	text, err := secretfile.ReadMounted(name)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(text)) {
+		return nil, fmt.Errorf("%s has no certificate (PEM)", name)
+	}
+	return pool, nil
+}
+
+// load reads the certificate. New connections use it from now on.
+func (c *Credential) load() error {
+	name := filepath.Join(c.dir, credentialName)
+	text, err := secretfile.Read(name)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair([]byte(text), []byte(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.transport != nil {
+		c.transport.CloseIdleConnections() // no request uses it again: those under way end with the old certificate
+	}
+	c.pair = &pair
+	c.transport = transport(c.config())
+	return nil
+}
+
+// TLS returns the configuration of connections to the server. Each takes the certificate of its time.
+func (c *Credential) TLS() *tls.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.config()
+}
+
+// config is TLS. The caller has locked mu.
+func (c *Credential) config() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: c.roots, Time: c.now,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.pair, nil
+		}}
+}
+
+func transport(config *tls.Config) *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost, t.TLSClientConfig = 256, config
+	return t
+}
+
+// RoundTrip sends a request over a connection with the certificate.
+func (c *Credential) RoundTrip(r *http.Request) (*http.Response, error) {
+	return c.current().RoundTrip(r)
+}
+
+// CloseIdleConnections closes connections that no request uses.
+func (c *Credential) CloseIdleConnections() { c.current().CloseIdleConnections() }
+
+func (c *Credential) current() *http.Transport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.transport
+}
+
+// Expires returns when the certificate expires.
+func (c *Credential) Expires() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pair.Leaf.NotAfter
+}
+
+// due returns when the certificate is to be renewed: after two thirds of its time.
+func (c *Credential) due() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	leaf := c.pair.Leaf
+	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore) / 3)
+}
+
+// Renew gets another certificate, of a new key, over a connection with the present one.
+func (c *Credential) Renew(ctx context.Context, base string) error {
+	key, request, err := newKey()
+	if err != nil {
+		return err
+	}
+	answer, err := ask(ctx, c, base, "/api/v1/enrolment/renewal", api.CertificateRequest{Request: request})
+	if err != nil {
+		return err
+	}
+	if err := keep(c.dir, key, answer.Certificate); err != nil {
+		return err
+	}
+	return c.load()
+}
+
+// Pauses between attempts to renew.
+const (
+	leastPause = time.Second
+	mostPause  = 5 * time.Minute
+)
+
+// Run renews the certificate before it expires, until ctx ends. Failed attempts are repeated and logged.
+func (c *Credential) Run(ctx context.Context, base string, log *slog.Logger) {
+	pause := time.Duration(0)
+	for {
+		timer := time.NewTimer(max(c.due().Sub(c.now()), pause))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		if err := c.Renew(ctx, base); err != nil {
+			log.Warn("the certificate cannot be renewed", "expires", c.Expires(), "error", err)
+			pause = min(cmp.Or(2*pause, leastPause), mostPause)
+			continue
+		}
+		pause = 0
+		log.Info("the certificate was renewed", "expires", c.Expires())
+	}
+}
