@@ -31,7 +31,7 @@ func (c content) Rows(ctx context.Context) (n transfer.Rows, err error) {
 
 // pageJobs and pageRows bound a page of jobs. A job with a longer history is a page of its own.
 const (
-	pageJobs = 500
+	pageJobs = 200
 	pageRows = 20_000
 )
 

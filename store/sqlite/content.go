@@ -2,8 +2,10 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/internal/transfer"
@@ -39,7 +41,7 @@ func (c content) Rows(ctx context.Context) (n transfer.Rows, err error) {
 
 // pageJobs and pageRows bound a page of jobs. A job with a longer history is a page of its own.
 const (
-	pageJobs = 500
+	pageJobs = 200
 	pageRows = 20_000
 )
 
@@ -243,6 +245,27 @@ func markOf(c *conn.Conn) (m transfer.Mark, err error) {
 	})
 	return m, err
 }
+
+// Moved reports whether the jobs of the store in dir were migrated to another store.
+func Moved(dir string) (moved bool, err error) {
+	c, err := conn.Open(filepath.Join(dir, database), conn.ReadWrite, "")
+	if err != nil {
+		return false, openError(dir, err)
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := c.Exec("PRAGMA query_only = ON; PRAGMA busy_timeout = 10000"); err != nil {
+		return false, openError(dir, err)
+	}
+	version, err := versionOf(c)
+	if err != nil || version < markVersion {
+		return false, nil // no migration has had it
+	}
+	m, err := markOf(c)
+	return m.State == transfer.Moved, err
+}
+
+// markVersion is the schema that has marks.
+const markVersion = 6
 
 // refuseMarked refuses a store of a migration.
 func (s *Store) refuseMarked(c *conn.Conn) error {
