@@ -47,9 +47,10 @@ type Module struct {
 	Reserve   func() int64                                 // bytes of the disk that uploads leave free; nil: none
 	Schemas   map[string]int                               // versions of its databases by file
 
-	// Migrate copies its databases into empty ones, while no server works on either, and compares them. It may be
-	// repeated after an interruption. nil: it has none.
-	Migrate func(ctx context.Context, from, to Databases) (Copied, error)
+	// Migrate copies its databases into empty ones, or with replace in place of what those have, while no server works
+	// on either, and compares them. It may be repeated after an interruption. nil: it has none.
+	Migrate func(ctx context.Context, from, to Databases, replace bool) (Copied, error)
+	Count   func(ctx context.Context, d Databases) (rows int64, err error) // of what Migrate copies; nil: it has none
 
 	Storage  func(ctx context.Context, dir string) (Storage, error)   // what it has outside its entries
 	Check    func(ctx context.Context, d Directory) (Findings, error) // compares records with its files

@@ -85,3 +85,40 @@ func makeID(name string) (string, error) {
 	}
 	return readID(name)
 }
+
+// SameFiles refuses a directory whose files belong to another store than one that a migration reads.
+func (s *Store) SameFiles(ctx context.Context, dir string) error {
+	if s.Files == nil {
+		return nil // they are where the store is
+	}
+	registered, err := s.Files(ctx)
+	if err != nil || registered == "" {
+		return err
+	}
+	id, err := readID(filepath.Join(dir, FilesName))
+	if err == nil && id != registered {
+		err = job.Errorf(job.Refused, "migrate", "", "%s has no files of the store: its %s is not %s; name the directory "+
+			"of the setting shared with --data", dir, FilesName, registered)
+	}
+	return err
+}
+
+// TakeFiles makes a directory the one with the files of a store that a migration has written. It may be repeated.
+func (s *Store) TakeFiles(ctx context.Context, dir string) error {
+	name := filepath.Join(dir, FilesName)
+	if s.Files == nil { // the store is in the directory, and no other one has its files
+		err := os.Remove(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return errors.Join(err, durable.Sync(dir))
+	}
+	id, err := readID(name)
+	if err == nil && id == "" {
+		id, err = makeID(name)
+	}
+	if err != nil {
+		return err
+	}
+	return s.SetFiles(ctx, id)
+}

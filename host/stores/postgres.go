@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/internal/dirowner"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/postgres"
+	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 // instead is how a store in PostgreSQL is backed up.
@@ -22,7 +23,7 @@ const instead = "the jobs are in PostgreSQL: back up its database first (pg_dump
 	"directory of the setting shared (docs/operating.md, Several servers)"
 
 func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
-	where, err := address(o)
+	where, err := Address(o)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +33,7 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 			err = errors.Join(err, open.Close())
 		}
 	}()
-	if !o.Existing {
+	if !o.Existing && !o.Migrates {
 		if err := unmixed(o.Dir); err != nil {
 			return nil, err
 		}
@@ -43,11 +44,15 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 		open = append(open, own)
 	}
 	s, err := postgres.Open(ctx, where, postgres.Options{Name: o.Name, OnFailure: o.OnFailure,
-		Patience: o.Patience})
+		Patience: o.Patience, Migrates: o.Migrates})
 	if err != nil {
 		return nil, err
 	}
 	open = append(open, s)
+	if o.Migrates {
+		return &Store{Jobs: s, Closer: open, Content: s.Content(), Files: s.Files, SetFiles: s.SetFiles,
+			Postgres: where, Location: location(where)}, nil
+	}
 	if err := sameFiles(ctx, o, s); err != nil {
 		return nil, err
 	}
@@ -58,8 +63,8 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 	}, nil
 }
 
-// address is the URL of the database, with the password.
-func address(o *Options) (string, error) {
+// Address is the URL of the database of a store in PostgreSQL, with the password.
+func Address(o *Options) (string, error) {
 	u, err := url.Parse(o.Where)
 	if err != nil {
 		return "", cli.Usagef("store: the URL of the database cannot be read: write postgres://USER@HOST/DATABASE")
@@ -91,13 +96,17 @@ func location(where string) string {
 	return strings.TrimPrefix(u.Path, "/") + " on " + cmp.Or(host, "this machine")
 }
 
-// unmixed refuses a data directory that has jobs in a database of its own.
+// unmixed refuses a data directory that has jobs in a database of its own, unless they were migrated.
 func unmixed(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, SQLiteFile)); err == nil {
-		return job.Errorf(job.Refused, "open", "", "%s has jobs in %s: start without --store, or name an empty "+
-			"data directory with --data", dir, SQLiteFile)
+	if _, err := os.Stat(filepath.Join(dir, SQLiteFile)); err != nil {
+		return nil
 	}
-	return nil
+	moved, err := sqlite.Moved(dir)
+	if err == nil && !moved {
+		err = job.Errorf(job.Refused, "open", "", "%s has jobs in %s: start without --store, name an empty data "+
+			"directory with --data, or take the jobs along with stagepost migrate", dir, SQLiteFile)
+	}
+	return err
 }
 
 // closers are what an open store closes, the last first.

@@ -25,16 +25,20 @@ func openSQLite(_ context.Context, o *Options) (*Store, error) {
 			return nil, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s", o.Dir)
 		}
 	}
-	if id, err := readID(filepath.Join(o.Dir, FilesName)); id != "" || err != nil {
+	if id, err := readID(filepath.Join(o.Dir, FilesName)); err != nil || id != "" && !o.Migrates {
 		return nil, errors.Join(err, job.Errorf(job.Refused, "open", "", "the jobs whose files are in %s are in "+
 			"another store (%s): name it with the setting store", o.Dir, FilesName))
 	}
 	s, err := sqlite.Open(o.Dir, sqlite.Options{OnLock: o.OnLock, OnCommit: o.OnCommit, OnDamage: o.OnDamage,
-		Space: disk.Space, NoLog: o.NoLog})
+		Space: disk.Space, NoLog: o.NoLog || o.Migrates, Migrates: o.Migrates})
 	if err != nil {
 		return nil, runs(err)
 	}
-	return OfSQLite(s), nil
+	store := OfSQLite(s)
+	if o.Migrates {
+		store.Content = s.Content()
+	}
+	return store, nil
 }
 
 // runs adds to the error of a directory that a process has that this is a server.

@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/history"
+	"github.com/stagepost/stagepost/internal/transfer"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/zookeeper"
@@ -44,6 +45,12 @@ type Store struct {
 	// Verify checks histories against records; see [client.Verify]. Fsck checks what is derived from records.
 	Verify func(ctx context.Context, id job.ID, lives Lives, wrong func(job.ID, error)) (checked int64, err error)
 	Fsck   func(ctx context.Context, lives Lives, repair bool) (client.Checkup, error)
+
+	// Content is what a migration reads and writes, of a store that was opened for one. Files returns the registered
+	// id of the directory with the files that records refer to, and SetFiles replaces it; nil: the store is in it.
+	Content  transfer.Target
+	Files    func(ctx context.Context) (id string, err error)
+	SetFiles func(ctx context.Context, id string) error
 
 	// Nodes is the store as nodes of ZooKeeper, which another system may share.
 	Nodes *zookeeper.Store
@@ -88,6 +95,10 @@ type Options struct {
 	OnFailure func(error)                              // for each operation that is tried again; defaults to none
 	NoLog     bool                                     // see [sqlite.Options]
 
+	// Migrates opens a store for a migration, which no server may use meanwhile: [Store].Content is used, and the
+	// directory with the files is not compared.
+	Migrates bool
+
 	// Existing refuses a store that does not exist yet, with kind NotFound, in place of creating it.
 	Existing bool
 }
@@ -102,15 +113,16 @@ type kind struct {
 	name    string // what the setting is, or its beginning before "://"
 	located bool   // it is a URL
 	shared  bool   // several servers use it at once
+	moves   bool   // jobs can be migrated to it and from it
 	open    func(ctx context.Context, o *Options) (*Store, error)
 }
 
 // kinds are the kinds of stores.
 var kinds = []kind{
-	{name: "sqlite", open: openSQLite},
+	{name: "sqlite", moves: true, open: openSQLite},
 	{name: "mem", open: openMem},
-	{name: "postgres", located: true, shared: true, open: openPostgres},
-	{name: "postgresql", located: true, shared: true, open: openPostgres},
+	{name: "postgres", located: true, shared: true, moves: true, open: openPostgres},
+	{name: "postgresql", located: true, shared: true, moves: true, open: openPostgres},
 	{name: "zookeeper", located: true, open: openNodes},
 }
 
@@ -127,6 +139,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if i < 0 || located != kinds[i].located {
 		return nil, cli.Usagef("store must be sqlite, mem, postgres://USER@HOST/DATABASE or zookeeper://HOSTS, not %q",
 			shown(o.Where))
+	}
+	if o.Migrates && !kinds[i].moves {
+		return nil, cli.Usagef("jobs are migrated between sqlite and postgres://USER@HOST/DATABASE, not %q", shown(o.Where))
 	}
 	if !kinds[i].shared && o.Files != o.Dir {
 		return nil, cli.Usagef("shared is for a store of several servers: the store %s has one, whose files are "+

@@ -23,6 +23,7 @@ type Tables struct {
 	Names   []string
 	Counter map[string]string // columns whose numbers the database gives, by table: none is given again
 	Made    []string          // tables that have rows in a new database: the copied rows replace them
+	Replace bool              // the rows of the target are removed, those of all tables
 }
 
 // Copied is what a copy copied: both sides have the same number of rows in each table, with the same values.
@@ -42,8 +43,8 @@ const chunk = 2000
 func Copy(ctx context.Context, from, to Side, tables Tables) (Copied, error) {
 	err := to.Write(ctx, func(tx *sql.Tx) error {
 		return from.snapshot(ctx, func(source *sql.Tx) error {
-			for _, table := range tables.Names {
-				if err := prepare(ctx, tx, table, tables.Made); err != nil {
+			for _, table := range slices.Backward(tables.Names) { // none refers to one that is removed before it
+				if err := tables.prepare(ctx, tx, table); err != nil {
 					return err
 				}
 			}
@@ -100,9 +101,27 @@ func (s *Side) snapshot(ctx context.Context, do func(tx *sql.Tx) error) error {
 	return errors.Join(do(tx), tx.Rollback())
 }
 
-// prepare refuses a table with rows, and removes those that a new database has.
-func prepare(ctx context.Context, tx *sql.Tx, table string, made []string) error {
-	if slices.Contains(made, table) {
+// Count counts the rows of all tables, but those that a new database has.
+func Count(ctx context.Context, of Side, tables Tables) (rows int64, err error) {
+	err = of.snapshot(ctx, func(tx *sql.Tx) error {
+		for _, table := range tables.Names {
+			if slices.Contains(tables.Made, table) {
+				continue
+			}
+			var n int64
+			if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM "+table).Scan(&n); err != nil {
+				return fmt.Errorf("table %s: %w", table, err)
+			}
+			rows += n
+		}
+		return nil
+	})
+	return rows, err
+}
+
+// prepare refuses a table with rows, and removes those that are replaced.
+func (t *Tables) prepare(ctx context.Context, tx *sql.Tx, table string) error {
+	if t.Replace || slices.Contains(t.Made, table) {
 		_, err := tx.ExecContext(ctx, "DELETE FROM "+table)
 		return err
 	}

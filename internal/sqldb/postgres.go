@@ -97,6 +97,21 @@ func (s *Shared) open(ctx context.Context, database string, schema Schema) error
 	return nil
 }
 
+// Exists reports whether a database has a schema that [Open] made.
+func Exists(ctx context.Context, database, schema string) (exists bool, err error) {
+	config, err := configure(database, schema, readTimeout)
+	if err != nil {
+		return false, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return false, unavailable(err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	err = conn.QueryRow(ctx, "SELECT to_regclass($1 || '.schema_version') IS NOT NULL", schema).Scan(&exists)
+	return exists, err
+}
+
 // lockOf gives the number of the advisory lock of a schema.
 func lockOf(schema string) int32 {
 	h := fnv.New32a()

@@ -93,6 +93,7 @@ const (
 	lockLanes
 	lockSchema
 	lockLeader
+	lockServers // each server shares it; a migration has it alone
 )
 
 // lock takes the locks that are no row locks, in a fixed order: the holds, then the claims of kinds.

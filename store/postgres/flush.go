@@ -279,11 +279,12 @@ func (b *batch) writeGiven(p *pgx.Batch) {
 
 func (b *batch) writeClock(p *pgx.Batch) {
 	if k := b.kept; k != nil {
-		p.Queue(`INSERT INTO clock VALUES (1, $1, $2, $3) ON CONFLICT (one) DO UPDATE SET
- (trusted, latest, confirmed) = ROW (excluded.trusted, excluded.latest, excluded.confirmed)`, micro(k.Trusted),
-			micro(k.Latest), micro(k.Confirmed))
+		p.Queue(putClock, micro(k.Trusted), micro(k.Latest), micro(k.Confirmed))
 	}
 }
+
+const putClock = `INSERT INTO clock VALUES (1, $1, $2, $3) ON CONFLICT (one) DO UPDATE SET
+ (trusted, latest, confirmed) = ROW (excluded.trusted, excluded.latest, excluded.confirmed)`
 
 // tallied are the counts of a kind, state and group.
 type tallied struct {

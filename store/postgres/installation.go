@@ -40,6 +40,14 @@ func (s *Store) RegisterFiles(ctx context.Context, id string) (registered string
 	return s.Files(ctx)
 }
 
+// SetFiles replaces the id of the directory. No server may use the store.
+func (s *Store) SetFiles(ctx context.Context, id string) error {
+	return s.exclusively(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE installation SET files = $1", id)
+		return err
+	})
+}
+
 // Failures returns after how many errors operations were tried again.
 func (s *Store) Failures() int64 { return s.failures.Load() }
 

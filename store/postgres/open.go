@@ -32,6 +32,7 @@ type Store struct {
 	stop       context.CancelFunc
 
 	installation     string
+	alone            *pgx.Conn // has the lock of all servers; nil: the store is shared
 	failures         atomic.Int64
 	touched, visited atomic.Int64
 	leads            atomic.Bool
@@ -87,9 +88,11 @@ func Open(ctx context.Context, database string, options Options) (*Store, error)
 	}
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.background.Go(func() { s.announcer(background) })
-	s.background.Go(func() { s.listener(background) })
-	s.background.Go(func() { s.tidier(background) })
+	if !options.Migrates {
+		s.background.Go(func() { s.announcer(background) })
+		s.background.Go(func() { s.listener(background) })
+		s.background.Go(func() { s.tidier(background) })
+	}
 	go (&writer{s: s}).run()
 	return s, nil
 }
@@ -100,7 +103,11 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	defer func() {
+		if s.alone == nil || err != nil {
+			err = errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+		}
+	}()
 	var fsync string
 	if err := conn.QueryRow(ctx, "SHOW fsync").Scan(&fsync); err != nil {
 		return err
@@ -110,6 +117,9 @@ func (s *Store) begin(ctx context.Context) (err error) {
 			"changes in a power failure; set fsync = on in postgresql.conf", fsync)
 	}
 	if err := migrate(ctx, conn); err != nil {
+		return err
+	}
+	if err := s.admit(ctx, conn); err != nil {
 		return err
 	}
 	if s.installation, err = identify(ctx, conn); err != nil {
@@ -155,6 +165,9 @@ func (s *Store) Close() error {
 		s.stop()
 		s.background.Wait()
 		s.pool.Close()
+		if s.alone != nil {
+			_ = s.alone.Close(context.Background()) // which gives the lock back in any case
+		}
 	})
 	return nil
 }

@@ -30,6 +30,10 @@ type Options struct {
 	// that of the database. It is for one server, with a simulated clock.
 	CallerTime bool
 
+	// Migrates opens a store that a migration reads or writes, or did: others are refused until it has finished. No
+	// server may use the store, and none can meanwhile. Only [Store.Content] is used. Defaults to false.
+	Migrates bool
+
 	// Unsynced accepts a database that acknowledges commits before they are on disk (fsync = off), for tests.
 	Unsynced bool
 

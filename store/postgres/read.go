@@ -190,20 +190,24 @@ func (r *reader) history(of *record, seq int64, n int) ([]job.Event, error) {
 // Tasks is part of job.Store.
 func (s *Store) Tasks(ctx context.Context, id job.ID) (tasks []job.Task, err error) {
 	err = s.read(ctx, "tasks", id, func(r *reader) error {
-		tasks, err = all(r, func(row pgx.CollectableRow) (t job.Task, err error) {
-			var changed int64
-			var data []byte
-			err = row.Scan(&t.Name, (*string)(&t.Kind), (*string)(&t.State), &t.Epoch, &t.Attempts, &t.Done, &t.Total,
-				&t.Message, &data, &changed)
-			t.Name, t.Kind = pg.Original(t.Name), job.Kind(pg.Original(string(t.Kind)))
-			t.State, t.Message = lifecycle.State(pg.Original(string(t.State))), pg.Original(t.Message)
-			t.Data, t.Changed = data, moment(changed)
-			return t, err
-		}, `SELECT t.name, t.kind, t.state, t.epoch, t.attempts, t.done, t.total, t.message, t.data, t.changed
- FROM job_made m JOIN task t ON t.job = m.n WHERE m.id = $1 ORDER BY t.name`, pg.Stored(string(id)))
+		tasks, err = r.tasks(id)
 		return err
 	})
 	return tasks, err
+}
+
+func (r *reader) tasks(of job.ID) ([]job.Task, error) {
+	return all(r, func(row pgx.CollectableRow) (t job.Task, err error) {
+		var changed int64
+		var data []byte
+		err = row.Scan(&t.Name, (*string)(&t.Kind), (*string)(&t.State), &t.Epoch, &t.Attempts, &t.Done, &t.Total,
+			&t.Message, &data, &changed)
+		t.Name, t.Kind = pg.Original(t.Name), job.Kind(pg.Original(string(t.Kind)))
+		t.State, t.Message = lifecycle.State(pg.Original(string(t.State))), pg.Original(t.Message)
+		t.Data, t.Changed = data, moment(changed)
+		return t, err
+	}, `SELECT t.name, t.kind, t.state, t.epoch, t.attempts, t.done, t.total, t.message, t.data, t.changed
+ FROM job_made m JOIN task t ON t.job = m.n WHERE m.id = $1 ORDER BY t.name`, pg.Stored(string(of)))
 }
 
 const selectHolds = `SELECT kind, state, grp, owner, tag, job, who, why, since, until, version FROM hold`

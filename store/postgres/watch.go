@@ -175,7 +175,7 @@ func (s *Store) listen(ctx context.Context) {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if set(ctx, conn, []string{"SET application_name = " + quoted(s.options.application(listenerName)),
-		"LISTEN " + channel}) != nil {
+		"LISTEN " + channel}) != nil || s.share(ctx, conn) != nil {
 		return
 	}
 	defer s.leads.Store(false)

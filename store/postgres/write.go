@@ -204,6 +204,9 @@ func (w *writer) resolve(ctx context.Context) (applied bool, err error) {
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return false, err
 	}
+	if err := w.s.refuseMarked(ctx, w.conn); err != nil { // a migration removed the row
+		return false, err
+	}
 	_, err = w.conn.Exec(ctx, `INSERT INTO writer (id, seq, seen) VALUES ($1, $2, $3)
  ON CONFLICT (id) DO UPDATE SET seq = $2`, w.s.id, w.seq-1, time.Now().UnixMicro())
 	if err != nil {

@@ -112,6 +112,9 @@ func (s *Store) open() error {
 	if s.installation, err = identify(writer); err != nil {
 		return errors.Join(err, writer.Close())
 	}
+	if err := s.refuseMarked(writer); err != nil {
+		return errors.Join(err, writer.Close())
+	}
 	if err := mark(s.dir); err != nil {
 		return errors.Join(err, writer.Close())
 	}

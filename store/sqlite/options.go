@@ -38,6 +38,10 @@ type Options struct {
 	// Defaults to false.
 	NoLog bool
 
+	// Migrates opens a store that a migration reads or writes, or did: others are refused until it has finished. Of the
+	// store, only [Store.Content] is used. Defaults to false.
+	Migrates bool
+
 	vfs    string                                // file layer, for tests
 	accept func(missing string)                  // a database that misses commits is accepted as it is
 	tap    func(headOp)                          // receives the operations on the head file, for tests

@@ -191,7 +191,7 @@ func TestSameAnswers(t *testing.T) {
 		t.Errorf("control: %d answers", len(want))
 	}
 	for n, pair := range [][2]*Catalog{{file, copied}, {copied, toFile}} {
-		c, err := Migrate(ctx, pair[0], pair[1])
+		c, err := Migrate(ctx, pair[0], pair[1], false)
 		must(t, err)
 		if c.Rows["archives"] != 2 {
 			t.Errorf("got %+v", c)
@@ -203,8 +203,14 @@ func TestSameAnswers(t *testing.T) {
 		if diff := cmp.Diff(want, answers(t, pair[1])); diff != "" {
 			t.Errorf("copy %d: %s", n, diff)
 		}
-		if _, err := Migrate(ctx, pair[0], pair[1]); !errors.Is(err, sqldb.ErrNotEmpty) {
+		if _, err := Migrate(ctx, pair[0], pair[1], false); !errors.Is(err, sqldb.ErrNotEmpty) {
 			t.Errorf("a target with rows: %v", err)
+		}
+		_, err = Migrate(ctx, pair[0], pair[1], true) // in place of the rows
+		must(t, err)
+		if diff := cmp.Diff(sqldbtest.Rows(t, file.read, tables.Names),
+			sqldbtest.Rows(t, pair[1].read, tables.Names)); diff != "" {
+			t.Errorf("copy %d in place: %s", n, diff)
 		}
 	}
 	for _, c := range []*Catalog{copied, toFile} {

@@ -38,6 +38,9 @@ func OpenPostgres(ctx context.Context, database, installation string) (*Inventor
 	return i, nil
 }
 
+// Exists reports whether there is an inventory in a PostgreSQL database.
+func Exists(ctx context.Context, database string) (bool, error) { return sqldb.Exists(ctx, database, shared.Name) }
+
 // tables are all tables of the inventory.
 var tables = sqldb.Tables{
 	Names: []string{"meta", "objects", "versions", "files", "places", "local_ids", "named", "minters", "locks",
@@ -48,13 +51,16 @@ var tables = sqldb.Tables{
 
 // Migrate copies all of an inventory into an empty one, in a file or in PostgreSQL, and compares them. No server may
 // work on either of them, and both belong to one installation. A copy that was interrupted may be repeated.
-func Migrate(ctx context.Context, from, to *Inventory) (sqldb.Copied, error) {
-	if from.installation != to.installation {
+// With replace it takes the place of what the other one has, of any installation.
+func Migrate(ctx context.Context, from, to *Inventory, replace bool) (sqldb.Copied, error) {
+	if !replace && from.installation != to.installation {
 		return sqldb.Copied{}, fmt.Errorf("inventory: %w: its id is %s, and that of the other one is %s",
 			sqldb.ErrForeign,
 			to.installation, from.installation)
 	}
-	c, err := sqldb.Copy(ctx, from.side(), to.side(), tables)
+	all := tables
+	all.Replace = replace
+	c, err := sqldb.Copy(ctx, from.side(), to.side(), all)
 	if err != nil {
 		return c, fmt.Errorf("inventory: %w", err)
 	}
@@ -65,6 +71,9 @@ func Migrate(ctx context.Context, from, to *Inventory) (sqldb.Copied, error) {
 	}
 	return c, err
 }
+
+// Count counts all rows that [Migrate] copies, but those of a new inventory.
+func (i *Inventory) Count(ctx context.Context) (int64, error) { return sqldb.Count(ctx, i.side(), tables) }
 
 func (i *Inventory) side() sqldb.Side {
 	return sqldb.Side{Read: i.read.DB, Postgres: i.shared != nil,

@@ -392,7 +392,7 @@ func TestMigrate(t *testing.T) {
 	toFile := func(installation string) (*Inventory, error) { return Open(ctx, path, installation) }
 	inventories := []*Inventory{from, again(t, inPostgres.target(t)), again(t, toFile)}
 	for n, to := range inventories[1:] {
-		c, err := Migrate(ctx, inventories[n], to)
+		c, err := Migrate(ctx, inventories[n], to, false)
 		must(t, err)
 		if diff := cmp.Diff(want, sqldbtest.Rows(t, to.read.DB, tables.Names)); diff != "" {
 			t.Errorf("copy %d: %s", n, diff)
@@ -400,8 +400,13 @@ func TestMigrate(t *testing.T) {
 		if c.Rows["files"] != 3 || c.Digest == "" {
 			t.Errorf("got %+v", c)
 		}
-		if _, err := Migrate(ctx, inventories[n], to); !errors.Is(err, sqldb.ErrNotEmpty) {
+		if _, err := Migrate(ctx, inventories[n], to, false); !errors.Is(err, sqldb.ErrNotEmpty) {
 			t.Errorf("a target with rows: %v", err)
+		}
+		_, err = Migrate(ctx, inventories[n], to, true) // in place of the rows
+		must(t, err)
+		if diff := cmp.Diff(want, sqldbtest.Rows(t, to.read.DB, tables.Names)); diff != "" {
+			t.Errorf("copy %d in place: %s", n, diff)
 		}
 		if diff := cmp.Diff(answers(t, from), answers(t, to)); diff != "" {
 			t.Errorf("copy %d: %s", n, diff)
@@ -423,7 +428,7 @@ func TestMigrate(t *testing.T) {
 	other, err := inFile.target(t)("two")
 	must(t, err)
 	defer other.Close()
-	if _, err := Migrate(ctx, from, other); !errors.Is(err, sqldb.ErrForeign) {
+	if _, err := Migrate(ctx, from, other, false); !errors.Is(err, sqldb.ErrForeign) {
 		t.Errorf("another installation: %v", err)
 	}
 }

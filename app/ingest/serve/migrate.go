@@ -19,27 +19,54 @@ func openInventory(ctx context.Context, d module.Databases, installation string)
 	return inventory.Open(ctx, filepath.Join(d.Dir, inventoryName), installation)
 }
 
-// Migrate copies the inventory into an empty one. The copy belongs to the same installation.
-func Migrate(ctx context.Context, from, to module.Databases) (c module.Copied, err error) {
-	if from.Postgres == "" {
-		if _, err := os.Stat(filepath.Join(from.Dir, inventoryName)); errors.Is(err, fs.ErrNotExist) {
-			return c, nil // there is none
-		}
+// exists reports whether there is one.
+func exists(ctx context.Context, d module.Databases) (bool, error) {
+	if d.Postgres != "" {
+		return inventory.Exists(ctx, d.Postgres)
+	}
+	_, err := os.Stat(filepath.Join(d.Dir, inventoryName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Migrate copies the inventory into an empty one, or in place of what it has. The copy belongs to the same installation.
+func Migrate(ctx context.Context, from, to module.Databases, replace bool) (c module.Copied, err error) {
+	if there, err := exists(ctx, from); !there || err != nil {
+		return c, err
 	}
 	source, err := openInventory(ctx, from, "")
 	if err != nil {
 		return c, err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	target, err := openInventory(ctx, to, source.Installation())
+	installation := source.Installation()
+	if replace && to.Postgres != "" {
+		installation = "" // it gets that of the source, whatever it has
+	}
+	target, err := openInventory(ctx, to, installation)
 	if err != nil {
 		return c, err
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	copied, err := inventory.Migrate(ctx, source, target)
+	copied, err := inventory.Migrate(ctx, source, target, replace)
 	for _, n := range copied.Rows {
 		c.Rows += n
 	}
 	c.Digest = copied.Digest
 	return c, err
+}
+
+// Count counts the rows of the inventory.
+func Count(ctx context.Context, d module.Databases) (rows int64, err error) {
+	if there, err := exists(ctx, d); !there || err != nil {
+		return 0, err
+	}
+	one, err := openInventory(ctx, d, "")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, one.Close()) }()
+	return one.Count(ctx)
 }

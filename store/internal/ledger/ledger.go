@@ -80,6 +80,11 @@ func (l *Ledger) LoadAudit(seq int64, hash job.Hash) { l.known.Audits, l.known.S
 // LastAudit returns the number and the hash of the last entry of the audit log.
 func (l *Ledger) LastAudit() (seq int64, hash job.Hash) { return l.known.Audits, l.known.Sealed }
 
+// Ends returns the ends of what is numbered, and the highest number of each kind, which the caller must not change.
+func (l *Ledger) Ends() (rules.Counters, map[job.Kind]int64) {
+	return l.known.Counters, l.known.Numbers
+}
+
 // LoadHold adds a hold at the start.
 func (l *Ledger) LoadHold(h job.Hold) {
 	l.known.Revised = max(l.known.Revised, h.Version)
