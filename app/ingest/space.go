@@ -16,7 +16,8 @@ import (
 )
 
 // reservations bound the use of the working disk: the free space, minus a reserve, minus what was promised to jobs that
-// have not written it yet. Promises live in memory; a new process takes them from the store.
+// have not written it yet. Promises live in memory; a new process takes them from the store. Those that other
+// servers of the store made are read from its records at each check.
 type reservations struct {
 	app *App
 
@@ -88,9 +89,18 @@ func (r *reservations) check(ctx context.Context, j *job.Job) *job.Blocker {
 		r.prune(ctx)
 		spare = free - reserve - r.sum(j.ID)
 	}
+	e, err := r.elsewhere(ctx, j)
+	if err != nil {
+		return r.blocked(j, "the promises of other servers cannot be read: "+err.Error())
+	}
+	spare -= e.promised
 	if spare < need {
-		return r.blocked(j, fmt.Sprintf("it needs %d bytes, %d are free and not promised to others", need,
+		b := r.blocked(j, fmt.Sprintf("it needs %d bytes, %d are free and not promised to others", need,
 			max(spare, 0)))
+		if e.younger { // which waits longer, so that one of the two goes first
+			b.Until = r.app.engine.Clock().Now().Add(r.app.options.Look / 4)
+		}
+		return b
 	}
 	if first := r.starving(ctx, j); first != nil && spare-need < needs(first) {
 		return r.blocked(j, fmt.Sprintf("%s waits for %d bytes since %s and goes first", first.ID, needs(first),
@@ -127,6 +137,55 @@ func (r *reservations) sum(but job.ID) int64 {
 	return n
 }
 
+// elsewhere is what servers of a shared store have promised, except the promises in memory.
+type elsewhere struct {
+	promised int64
+	younger  bool // a job in it is younger than the one that asks, and not decided yet
+}
+
+// elsewhere reads the promises of other servers. A job in Provisioning that another server has claimed counts, though
+// its step may not have decided yet: each of two servers has committed its claim before it reads, so at least one of
+// them finds the job of the other, and no space is promised twice.
+func (r *reservations) elsewhere(ctx context.Context, j *job.Job) (e elsewhere, err error) {
+	if r.app.engine.Store().Properties().Exclusive {
+		return e, nil
+	}
+	here := r.app.engine.Status().Worker
+	q := job.Query{Kinds: []job.Kind{record.JobKind}, States: append([]lifecycle.State{record.Provisioning}, spending...),
+		Limit: 1000}
+	for {
+		page, err := r.app.engine.Store().List(ctx, q)
+		if err != nil {
+			return e, err
+		}
+		for i := range page.Jobs {
+			o := &page.Jobs[i]
+			_, counted := r.promised[o.ID]
+			undecided := o.State == record.Provisioning
+			if o.ID == j.ID || counted || undecided && (!o.Claimed() || o.Worker == here) {
+				continue
+			}
+			e.promised += unwritten(o)
+			e.younger = e.younger || undecided && o.Number > j.Number
+		}
+		if q.After = page.Next; q.After == "" {
+			return e, nil
+		}
+	}
+}
+
+// unwritten is what a job has still to write of its promise, by its record.
+func unwritten(j *job.Job) int64 {
+	var d record.JobData
+	if json.Unmarshal(j.Data, &d) != nil {
+		return 0
+	}
+	if j.State == record.Processing || j.State == record.Storing {
+		return max(0, d.Space-d.Size) // its files have come
+	}
+	return d.Space
+}
+
 // starving returns the job that waits longest for space, if it is another one and its patience is over.
 func (r *reservations) starving(ctx context.Context, j *job.Job) *job.Job {
 	page, err := r.app.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{record.JobKind},
@@ -152,9 +211,10 @@ func (r *reservations) prune(ctx context.Context) {
 	}
 }
 
-// load takes the promises of an earlier process from the store, once.
+// load takes the promises of an earlier process from the store, once. Where several servers share it, elsewhere finds
+// them.
 func (r *reservations) load(ctx context.Context) error {
-	if r.loaded {
+	if r.loaded || !r.app.engine.Store().Properties().Exclusive {
 		return nil
 	}
 	q := job.Query{Kinds: []job.Kind{record.JobKind}, States: spending, Limit: 1000}

@@ -86,22 +86,24 @@ func (h *handler) admit(u *upload) error {
 	}
 	h.creating.Lock()
 	defer h.creating.Unlock()
-	if err := h.o.MayCreate(u.info.Owner, bytes); err != nil {
-		return refused(err, http.StatusForbidden)
-	}
-	if u.info.Length != nil {
-		if err := h.o.Space(bytes); err != nil {
-			return refused(err, http.StatusInsufficientStorage)
+	return h.alone(func() error {
+		if err := h.o.MayCreate(u.info.Owner, bytes); err != nil {
+			return refused(err, http.StatusForbidden)
 		}
-	}
-	if err := h.add(u); err != nil {
-		return full(err)
-	}
-	if err := h.touch(u); err != nil {
-		return errors.Join(err, h.erase(u.id))
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.uploads[u.id] = u
-	return nil
+		if u.info.Length != nil {
+			if err := h.o.Space(bytes); err != nil {
+				return refused(err, http.StatusInsufficientStorage)
+			}
+		}
+		if err := h.add(u); err != nil {
+			return full(err)
+		}
+		if err := h.touch(u); err != nil {
+			return errors.Join(err, h.erase(u.id))
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.uploads[u.id] = u
+		return nil
+	})
 }

@@ -87,21 +87,37 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, method string) e
 		w.Header().Set("Allow", "OPTIONS, HEAD, PATCH, DELETE")
 		return refuse(http.StatusMethodNotAllowed, "an upload takes HEAD, PATCH and DELETE")
 	}
-	u := h.find(id, h.o.Owner(r))
-	if u == nil {
-		return unknown()
-	}
-	if h.over(u) {
-		return refuse(http.StatusGone, "the upload has expired")
+	u, err := h.find(id, h.o.Owner(r))
+	if err != nil {
+		return answered(err)
 	}
 	return handle(w, r, u)
 }
 
-// over reports whether an upload has expired and has no writer.
-func (h *handler) over(u *upload) bool {
+// begin makes w the writer of an upload that has not expired.
+func (h *handler) begin(r *http.Request, u *upload, w *writer, insist bool) error {
+	if err := h.hold(r.Context(), u, w, insist); err != nil {
+		return answered(err)
+	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return u.writer == nil && !u.taken && !h.o.Clock().Before(h.expires(u))
+	expired := h.expired(u)
+	h.mu.Unlock()
+	if expired {
+		h.release(u, w)
+		return refuse(http.StatusGone, "the upload has expired")
+	}
+	return nil
+}
+
+// answered gives the errors of an upload that cannot be used their status.
+func answered(err error) error {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return unknown()
+	case errors.Is(err, ErrBusy):
+		return refusal{http.StatusLocked, err}
+	}
+	return err
 }
 
 // fail answers with a refusal. An error of the disk is for the operator, not for the client.
@@ -135,9 +151,16 @@ func failPlain(w http.ResponseWriter, status int, err error) {
 	http.Error(w, text, status)
 }
 
-// head returns the offset of an upload: the synced and verified bytes, also during a write.
+// head returns the offset of an upload: the synced and verified bytes, also during a write at this store.
 func (h *handler) head(w http.ResponseWriter, r *http.Request, u *upload) error {
 	h.rouse(r.Context(), u)
+	me := newBrief()
+	err := h.begin(r, u, me, false)
+	if err == nil {
+		defer h.release(u, me)
+	} else if !errors.Is(err, ErrBusy) || errors.Is(err, errElsewhere) {
+		return err
+	}
 	h.mu.Lock()
 	offset, length, metadata := u.offset, u.info.Length, u.info.Metadata
 	h.mu.Unlock()
@@ -157,25 +180,15 @@ func (h *handler) head(w http.ResponseWriter, r *http.Request, u *upload) error 
 
 // remove ends an upload and its writer.
 func (h *handler) remove(w http.ResponseWriter, r *http.Request, u *upload) error {
-	me := newWriter(func(time.Time) {})
-	if !h.hold(r.Context(), u, me, true) {
-		return h.locked(u)
+	me := newBrief()
+	if err := h.begin(r, u, me, true); err != nil {
+		return err
 	}
 	if err := h.end(u, me); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
-}
-
-// locked returns why an upload could not be locked.
-func (h *handler) locked(u *upload) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if u.gone {
-		return unknown()
-	}
-	return refusal{http.StatusLocked, ErrBusy}
 }
 
 func (h *handler) setExpiry(w http.ResponseWriter, u *upload) {

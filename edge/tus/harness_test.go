@@ -65,6 +65,9 @@ func open(t *testing.T, o tus.Options) *harness {
 // reopen is a restart: all that is only in memory is gone.
 func (w *harness) reopen() {
 	w.t.Helper()
+	if w.Store != nil {
+		_ = w.Close()
+	}
 	s, err := tus.New(w.o)
 	if err != nil {
 		w.t.Fatal(err)

@@ -60,7 +60,7 @@ func TestExpiry(t *testing.T) {
 	if n, err := w.Sweep(w.now.Now()); n != 1 || err != nil {
 		t.Errorf("%d went, %v", n, err)
 	}
-	if left, err := os.ReadDir(w.o.Dir); len(left) != 0 || err != nil {
+	if left, err := os.ReadDir(w.o.Dir); len(left) != 1 || err != nil || left[0].Name() != "lock" {
 		t.Errorf("files are left: %v, %v", left, err)
 	}
 }
@@ -79,6 +79,7 @@ func TestLeftovers(t *testing.T) {
 	}
 	w.reopen()
 	kept := w.create(3)
+	others = append(others, "lock")
 	count := func() int {
 		left, err := os.ReadDir(w.o.Dir)
 		if err != nil {
@@ -337,7 +338,11 @@ func TestQuota(t *testing.T) {
 		if owner == "eve" {
 			return errors.New("eve may not")
 		}
-		if _, used := w.Used(owner); used+size > 100 {
+		_, used, err := w.Used(owner)
+		if err != nil {
+			return err
+		}
+		if used+size > 100 {
 			return tooMuch{}
 		}
 		return nil
@@ -358,8 +363,8 @@ func TestQuota(t *testing.T) {
 	if got[http.StatusCreated] != 10 || got[http.StatusTooManyRequests] != 90 {
 		t.Errorf("got %v", got)
 	}
-	if n, size := w.Used("ann"); n != 10 || size != 100 {
-		t.Errorf("%d uploads, %d bytes", n, size)
+	if n, size, err := w.Used("ann"); n != 10 || size != 100 || err != nil {
+		t.Errorf("%d uploads, %d bytes, %v", n, size, err)
 	}
 	w.want(http.StatusCreated, http.MethodPost, "/files", nil, "Upload-Length", "10", "X-Owner", "bob")
 	if answer := w.want(http.StatusForbidden, http.MethodPost,
@@ -374,12 +379,16 @@ func TestDiskFails(t *testing.T) {
 	w := open(t, tus.Options{})
 	at := w.create(3)
 	file := filepath.Join(w.o.Dir, strings.TrimPrefix(at, "/files/")+".data")
-	if err := os.Remove(file); err != nil {
+	if err := errors.Join(os.Rename(file, file+".aside"), os.Mkdir(file, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	answer := w.patch(http.StatusInternalServerError, at, 0, strings.NewReader("abc"))
 	if strings.Contains(answer.Body.String(), w.o.Dir) || strings.Contains(answer.Body.String(), ".data") {
 		t.Errorf("the client learns %s", answer.Body)
+	}
+	w.want(http.StatusInternalServerError, http.MethodHead, at, nil)
+	if err := errors.Join(os.Remove(file), os.Rename(file+".aside", file)); err != nil {
+		t.Fatal(err)
 	}
 	w.stands(at, 0)
 }

@@ -56,10 +56,11 @@ func (h *handler) patch(w http.ResponseWriter, r *http.Request, u *upload) error
 func (h *handler) take(w http.ResponseWriter, r *http.Request, u *upload, p piece) (offset int64, err error) {
 	control := http.NewResponseController(w)
 	me := newWriter(func(t time.Time) { _ = control.SetReadDeadline(t) }) // a recorder in a test has none
-	if !h.hold(r.Context(), u, me, false) {
-		return 0, h.locked(u)
+	if err := h.begin(r, u, me, false); err != nil {
+		return 0, err
 	}
 	defer h.release(u, me)
+	go h.yield(u, me)
 	defer unhurried(control)
 	if p.offset != u.offset {
 		return 0, refuse(http.StatusConflict, "the offset of the upload is %d, not %d", u.offset, p.offset)

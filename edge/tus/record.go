@@ -12,10 +12,14 @@ import (
 
 // The files of an upload.
 const (
-	infoEnding = ".json"
-	dataEnding = ".data"
-	newEnding  = ".new" // of an ID.json that is being written
+	infoEnding  = ".json"
+	dataEnding  = ".data"
+	newEnding   = ".new"   // of an ID.json that is being written
+	yieldEnding = ".yield" // the request of another store
 )
+
+// lockName is the file whose lock a store has while it creates an upload.
+const lockName = "lock"
 
 // info is the content of ID.json.
 type info struct {
@@ -35,6 +39,7 @@ type upload struct {
 	used   time.Time // when the last byte arrived
 	writer *writer   // the current writer, if any
 	taken  bool      // by the application
+	lock   *os.File  // ID.data, locked against other stores while there is a writer, or it is taken
 	gone   bool
 	digest digest
 }
@@ -43,6 +48,9 @@ type upload struct {
 func (u *upload) whole() bool { return u.info.Length != nil && u.offset == *u.info.Length }
 
 func (s *Store) expires(u *upload) time.Time { return u.used.Add(s.o.Keep) }
+
+// expired reports whether the time of an upload is over. The caller has locked mu.
+func (s *Store) expired(u *upload) bool { return !s.o.Clock().Before(s.expires(u)) }
 
 // add creates a new upload on the disk. It exists when this returns nil, and does not otherwise.
 func (s *Store) add(u *upload) error {
@@ -96,7 +104,7 @@ func (s *Store) touch(u *upload) error {
 // erase removes the files of an upload, ID.json first.
 func (s *Store) erase(id string) error {
 	var all error
-	for _, name := range []string{id + infoEnding, id + infoEnding + newEnding, id + dataEnding} {
+	for _, name := range []string{id + infoEnding, id + infoEnding + newEnding, id + yieldEnding, id + dataEnding} {
 		if err := s.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			all = errors.Join(all, err)
 		}

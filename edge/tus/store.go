@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,17 +63,17 @@ var (
 	ErrBusy       = errors.New("the upload is being written to or has been taken")
 )
 
-// Store keeps uploads. It is safe for concurrent use; two stores on one directory are not.
+// Store keeps uploads. It is safe for concurrent use, also of several stores on one directory.
 type Store struct {
 	o        Options
 	root     *os.Root
 	creating sync.Mutex // held from the call of MayCreate until the upload counts
 
-	mu      sync.Mutex // guards uploads, and the fields of each except those that upload excludes
-	uploads map[string]*upload
+	mu      sync.Mutex         // guards uploads, and the fields of each except those that upload excludes
+	uploads map[string]*upload // that requests needed; those of other stores may have changed
 }
 
-// New opens the store in a directory, and repairs the effects of a crash.
+// New opens the store in a directory.
 func New(o Options) (*Store, error) {
 	if o.Dir == "" {
 		return nil, errors.New("tus: the option Dir is missing")
@@ -115,42 +117,27 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tus: %w", err)
 	}
-	s := &Store{o: o, root: root, uploads: map[string]*upload{}}
-	if err := s.load(); err != nil {
-		return nil, errors.Join(fmt.Errorf("tus: %w", err), root.Close())
-	}
-	return s, nil
+	return &Store{o: o, root: root, uploads: map[string]*upload{}}, nil
 }
 
-// Close releases the directory. It is called when no request is running.
-func (s *Store) Close() error { return s.root.Close() }
-
-// load reads the existing uploads. Other files are left to the sweep, which checks their age.
-func (s *Store) load() error {
-	entries, err := fs.ReadDir(s.root.FS(), ".")
-	if err != nil {
-		return err
+// Close releases the directory, and what the application has taken. It is called when no request is running.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.uploads))
+	s.mu.Unlock()
+	for _, u := range all {
+		s.unlock(u)
 	}
-	for _, e := range entries {
-		id, ok := strings.CutSuffix(e.Name(), infoEnding)
-		if !ok || !validID(id) {
-			continue
-		}
-		u, err := s.read(id)
-		if err != nil {
-			return fmt.Errorf("%s: %w", e.Name(), err)
-		}
-		if u != nil {
-			s.uploads[id] = u
-		}
-	}
-	return nil
+	return s.root.Close()
 }
 
-// read reads one upload, and truncates unverified bytes. An upload with unreadable files is ignored; only a failing
-// disk is an error.
+// read reads one upload as it is on the disk. It is nil if there is none with readable files; only a failing disk is an
+// error.
 func (s *Store) read(id string) (*upload, error) {
 	text, err := s.root.ReadFile(id + infoEnding)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +153,12 @@ func (s *Store) read(id string) (*upload, error) {
 		return nil, err
 	}
 	u.offset, u.used = stat.Size(), stat.ModTime()
+	return u, nil
+}
+
+// repair truncates the bytes of an upload that do not count: they are unverified, or more than its length. Their writer
+// has ended, because the caller has the lock.
+func (s *Store) repair(u *upload) error {
 	proved := u.offset
 	if u.info.Unproved != nil {
 		proved = min(proved, *u.info.Unproved)
@@ -175,21 +168,76 @@ func (s *Store) read(id string) (*upload, error) {
 	}
 	if proved < u.offset {
 		if err := s.cut(u, proved); err != nil {
-			return nil, err
+			return err
 		}
 		u.offset = proved
 	}
-	if u.info.Unproved != nil {
-		u.info.Unproved = nil
-		if err := s.write(u); err != nil {
-			return nil, err
+	if u.info.Unproved == nil {
+		return nil
+	}
+	u.info.Unproved = nil
+	return s.write(u)
+}
+
+// list brings the uploads in memory up to those on the disk: other stores create and remove some.
+func (s *Store) list() error {
+	entries, err := fs.ReadDir(s.root.FS(), ".")
+	if err != nil {
+		return err
+	}
+	there := map[string]bool{}
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), infoEnding)
+		if !ok || !validID(id) {
+			continue
 		}
+		u, err := s.known(id)
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		there[id] = u != nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, u := range s.uploads {
+		if !there[id] && u.writer == nil && !u.taken {
+			delete(s.uploads, id) // one that was created since then is read again when it is needed
+		}
+	}
+	return nil
+}
+
+// known returns an upload, which it reads if it is not in memory yet, or if its length is not known. It is nil if there
+// is none.
+func (s *Store) known(id string) (*upload, error) {
+	s.mu.Lock()
+	u := s.uploads[id]
+	certain := u != nil && (u.info.Length != nil || u.writer != nil)
+	s.mu.Unlock()
+	if certain {
+		return u, nil
+	}
+	now, err := s.read(id)
+	if err != nil || now == nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch u = s.uploads[id]; {
+	case u == nil:
+		s.uploads[id] = now
+		return now, nil
+	case u.writer == nil:
+		u.info.Length = now.info.Length
 	}
 	return u, nil
 }
 
 // Used returns the number of an owner's uploads and the bytes that they may reach: their part of the quota.
-func (s *Store) Used(owner string) (uploads int, bytes int64) {
+func (s *Store) Used(owner string) (uploads int, bytes int64, err error) {
+	if err := s.list(); err != nil {
+		return 0, 0, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, u := range s.uploads {
@@ -203,17 +251,24 @@ func (s *Store) Used(owner string) (uploads int, bytes int64) {
 			bytes += s.o.MaxSize
 		}
 	}
-	return uploads, bytes
+	return uploads, bytes, nil
 }
 
-// find returns an upload of an owner. For other owners it does not exist.
-func (s *Store) find(id, owner string) *upload {
+// find returns an upload of an owner. For other owners it does not exist, which is ErrNotFound.
+func (s *Store) find(id, owner string) (*upload, error) {
+	if !validID(id) {
+		return nil, ErrNotFound
+	}
+	u, err := s.known(id)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u := s.uploads[id]; u != nil && u.info.Owner == owner {
-		return u
+	if u == nil || u.info.Owner != owner {
+		return nil, ErrNotFound
 	}
-	return nil
+	return u, nil
 }
 
 // validID reports whether a name may be that of an upload; only such names are used as paths.

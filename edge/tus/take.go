@@ -6,33 +6,40 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Take gives a complete upload of an owner to the application, once: until [Store.Return] or a restart no other call
-// gets it, and no request, expiry or sweep changes it. The application copies or moves the file, syncs it, and then
-// calls [Store.Remove]. The errors are ErrNotFound (also for an upload of another owner), ErrIncomplete, ErrBusy and
-// those of the disk.
+// Take gives a complete upload of an owner to the application, once: until [Store.Return], [Store.Close] or the end of
+// the process no other call gets it, also of another store, and no request, expiry or sweep changes it. The application
+// copies or moves the file, syncs it, and then calls [Store.Remove]. The errors are ErrNotFound (also for an upload of
+// another owner), ErrIncomplete, ErrBusy and those of the disk.
 func (s *Store) Take(id, owner string) (Upload, error) {
-	u := s.find(id, owner)
-	if u == nil {
-		return Upload{}, ErrNotFound
+	u, err := s.find(id, owner)
+	if err != nil {
+		return Upload{}, err
+	}
+	if s.written(u) {
+		return Upload{}, ErrBusy
+	}
+	w := newBrief()
+	if err := s.hold(context.Background(), u, w, false); err != nil {
+		return Upload{}, err
 	}
 	s.mu.Lock()
 	switch {
-	case u.gone || !s.o.Clock().Before(s.expires(u)) && !u.taken:
-		s.mu.Unlock()
-		return Upload{}, ErrNotFound
-	case u.taken || u.writer != nil:
-		s.mu.Unlock()
-		return Upload{}, ErrBusy
+	case s.expired(u):
+		err = ErrNotFound
 	case !u.whole():
-		s.mu.Unlock()
-		return Upload{}, ErrIncomplete
+		err = ErrIncomplete
 	}
-	u.taken = true
+	u.taken = err == nil
 	s.mu.Unlock()
+	s.release(u, w)
+	if err != nil {
+		return Upload{}, err
+	}
 	sum, err := s.sum(u)
 	if err != nil {
 		s.Return(id)
@@ -49,6 +56,13 @@ func (s *Store) Take(id, owner string) (Upload, error) {
 	}, nil
 }
 
+// written reports whether a request at this store writes a piece.
+func (s *Store) written(u *upload) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return u.writer != nil && !u.writer.brief
+}
+
 func (s *Store) sum(u *upload) (string, error) {
 	f, err := s.root.Open(u.id + dataEnding)
 	if err != nil {
@@ -61,25 +75,36 @@ func (s *Store) sum(u *upload) (string, error) {
 // Return returns a taken upload that the application did not use. Its expiry restarts.
 func (s *Store) Return(id string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if u := s.uploads[id]; u != nil && u.taken {
-		u.taken, u.used = false, s.o.Clock()
-	}
-}
-
-// Remove ends an upload, taken or not, and its writer. A missing upload is not an error.
-func (s *Store) Remove(id string) error {
-	s.mu.Lock()
 	u := s.uploads[id]
-	if u == nil {
-		s.mu.Unlock()
-		return nil
+	taken := u != nil && u.taken
+	s.mu.Unlock()
+	if !taken {
+		return
 	}
+	_ = s.touch(u) // if it fails, the upload expires earlier
+	s.unlock(u)
+	s.mu.Lock()
 	u.taken = false
 	s.mu.Unlock()
-	w := newWriter(func(time.Time) {})
-	if !s.hold(context.Background(), u, w, true) {
+}
+
+// Remove ends an upload, taken or not, and its writer. A missing upload is not an error; one that another store writes
+// to is ErrBusy.
+func (s *Store) Remove(id string) error {
+	u, err := s.known(id)
+	if err != nil || u == nil {
+		return err
+	}
+	s.mu.Lock()
+	u.taken = false
+	s.mu.Unlock()
+	w := newBrief()
+	err = s.hold(context.Background(), u, w, true)
+	if errors.Is(err, ErrNotFound) {
 		return nil // removed concurrently
+	}
+	if err != nil {
+		return err
 	}
 	return s.end(u, w)
 }
@@ -100,6 +125,9 @@ func (s *Store) end(u *upload, w *writer) error {
 // Sweep removes uploads that have expired by now, and as old files without an upload; it returns the number of
 // removed uploads. It keeps uploads that are being written or were taken.
 func (s *Store) Sweep(now time.Time) (removed int, err error) {
+	if err := s.list(); err != nil {
+		return 0, err
+	}
 	s.mu.Lock()
 	var old []*upload
 	for _, u := range s.uploads {
@@ -111,8 +139,8 @@ func (s *Store) Sweep(now time.Time) (removed int, err error) {
 	for _, u := range old {
 		ctx, stop := context.WithCancel(context.Background())
 		stop() // do not wait for new requests
-		w := newWriter(func(time.Time) {})
-		if !s.hold(ctx, u, w, false) {
+		w := newBrief()
+		if s.hold(ctx, u, w, false) != nil {
 			continue
 		}
 		if now.Before(s.expires(u)) { // used in the meantime
@@ -137,7 +165,7 @@ func (s *Store) sweepFiles(now time.Time) error {
 	for _, e := range entries {
 		id, rest, _ := strings.Cut(e.Name(), ".")
 		rest = "." + rest
-		if !validID(id) || (rest != dataEnding && rest != infoEnding && rest != infoEnding+newEnding) {
+		if !validID(id) || !slices.Contains([]string{dataEnding, infoEnding, infoEnding + newEnding, yieldEnding}, rest) {
 			continue // not ours
 		}
 		stat, one := e.Info()

@@ -66,7 +66,7 @@ func TestWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want(http.StatusNotFound, http.MethodHead, at, nil, "X-Owner", "ann")
-	if n, size := w.Used("ann"); n != 0 || size != 0 {
+	if n, size, err := w.Used("ann"); n != 0 || size != 0 || err != nil {
 		t.Errorf("%d uploads with %d bytes are left", n, size)
 	}
 }
@@ -246,7 +246,7 @@ func TestDeferredLength(t *testing.T) {
 		head.Get("Upload-Length") != "" {
 		t.Errorf("got %v", head)
 	}
-	if n, size := w.Used(""); n != 1 || size != 10 {
+	if n, size, err := w.Used(""); n != 1 || size != 10 || err != nil {
 		t.Errorf("it uses %d, %d", n, size)
 	}
 	w.patch(http.StatusNoContent, at, 0, strings.NewReader("abc"))
@@ -278,7 +278,7 @@ func TestCreationWithUpload(t *testing.T) {
 	at := answer.Header().Get("Location")
 	w.patch(http.StatusNoContent, at, 3, strings.NewReader("de"))
 	w.taken(at, "", []byte("abcde"))
-	n, _ := w.Used("")
+	n, _, _ := w.Used("")
 	for _, bad := range [][]string{{"Upload-Length", "2"},
 		{"Upload-Length", "3", "Upload-Checksum", checksum("sha1", []byte("abd"))}} {
 		answer := w.ask(http.MethodPost, "/files", strings.NewReader("abc"), append(bad, "Content-Type", media)...)
@@ -287,7 +287,7 @@ func TestCreationWithUpload(t *testing.T) {
 			t.Errorf("%q: got %d %v", bad, answer.Code, answer.Header())
 		}
 	}
-	if now, _ := w.Used(""); now != n {
+	if now, _, _ := w.Used(""); now != n {
 		t.Errorf("refused creations left %d uploads", now-n)
 	}
 }

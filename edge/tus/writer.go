@@ -10,8 +10,9 @@ import (
 
 // writer is a request that writes to an upload.
 type writer struct {
-	done chan struct{} // closed when it has released the upload
-	last atomic.Int64  // when it last received bytes, by the monotonic clock in nanoseconds since began
+	done  chan struct{} // closed when it has released the upload
+	brief bool          // it writes no piece, and ends at once
+	last  atomic.Int64  // when it last received bytes, by the monotonic clock in nanoseconds since began
 
 	mu      sync.Mutex // guards the rest
 	until   func(time.Time)
@@ -28,6 +29,13 @@ var errStopped = errors.New("another request has replaced it")
 func newWriter(until func(time.Time)) *writer {
 	w := &writer{until: until, done: make(chan struct{})}
 	w.heard()
+	return w
+}
+
+// newBrief returns a writer for a request that reads, gives or removes an upload.
+func newBrief() *writer {
+	w := newWriter(func(time.Time) {})
+	w.brief = true
 	return w
 }
 
@@ -54,27 +62,35 @@ func (w *writer) heard() { w.last.Store(int64(time.Since(began))) }
 
 func (w *writer) silent() time.Duration { return time.Since(began) - time.Duration(w.last.Load()) }
 
-// hold makes w the writer of u. It stops another writer that has been silent for long, or any if w insists; otherwise
-// it returns false. It also returns false if the upload was taken or removed.
-func (s *Store) hold(ctx context.Context, u *upload, w *writer, insist bool) bool {
+// hold makes w the writer of u, and reads what other stores changed. It stops another writer that has been silent for
+// long, or any if w insists; otherwise it returns ErrBusy. Writers of other stores it can only request to end. It also
+// returns ErrBusy if the upload was taken, and ErrNotFound if it was removed.
+func (s *Store) hold(ctx context.Context, u *upload, w *writer, insist bool) error {
 	for {
 		s.mu.Lock()
 		other := u.writer
-		if u.gone || u.taken {
+		switch {
+		case u.gone:
 			s.mu.Unlock()
-			return false
-		}
-		if other == nil {
+			return ErrNotFound
+		case u.taken:
+			s.mu.Unlock()
+			return ErrBusy
+		case other == nil:
 			u.writer = w
 			s.mu.Unlock()
-			return true
+			err := s.lock(ctx, u, insist)
+			if err != nil {
+				s.release(u, w)
+			}
+			return err
 		}
 		s.mu.Unlock()
-		if !insist && other.silent() < s.o.Silence {
-			return false
+		if !other.brief && !insist && other.silent() < s.o.Silence {
+			return ErrBusy
 		}
 		if !other.end(ctx) {
-			return false
+			return ErrBusy
 		}
 	}
 }
@@ -100,8 +116,14 @@ func (s *Store) rouse(ctx context.Context, u *upload) {
 	}
 }
 
-// release lets others write.
+// release lets others write. An upload that was taken stays locked against other stores.
 func (s *Store) release(u *upload, w *writer) {
+	s.mu.Lock()
+	taken := u.taken
+	s.mu.Unlock()
+	if !taken {
+		s.unlock(u) // before the next writer here tries to lock it
+	}
 	s.mu.Lock()
 	u.writer = nil
 	s.mu.Unlock()

@@ -113,7 +113,7 @@ func TestComputeSubmitResumes(t *testing.T) {
 	if page, err := c.Client.ComputeJobs(t.Context(), client.ComputeQuery{}); err != nil || len(page.Jobs) != 1 {
 		t.Errorf("%d jobs were made, %v", len(page.Jobs), err)
 	}
-	if n, _ := c.tus.Used(""); n != 0 {
+	if n, _, _ := c.tus.Used(""); n != 0 {
 		t.Errorf("%d uploads are left", n)
 	}
 }

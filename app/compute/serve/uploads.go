@@ -29,16 +29,19 @@ type uploadStore struct {
 	wait   sync.WaitGroup
 }
 
-// newUploads opens the store of resumable uploads in the data directory. Close it after the HTTP server.
+// newUploads opens the store of resumable uploads in the directory that all servers share: an upload that began at one
+// of them continues at any other. Close it after the HTTP server.
 func newUploads(s *Settings, h *module.Host) (*uploadStore, error) {
 	u := &uploadStore{engine: h.Engine, log: h.Log, stop: make(chan struct{})}
 	var err error
 	u.Store, err = tus.New(tus.Options{
-		Dir: filepath.Join(h.Own, "uploads"), MaxSize: h.UploadBytes, Fail: computehttp.FailUpload(h.Log), Clock: u.now,
+		Dir: filepath.Join(h.Dir, "uploads"), MaxSize: h.UploadBytes, Fail: computehttp.FailUpload(h.Log), Clock: u.now,
 		Owner: func(r *http.Request) string { return server.OwnerOf(r.Context()) },
 		MayCreate: func(owner string, bytes int64) error {
-			n, used := u.Used(owner)
+			n, used, err := u.Used(owner)
 			switch {
+			case err != nil:
+				return job.Errorf(job.Unavailable, "uploads", "", "the uploads cannot be counted: %w", err)
 			case n >= mostUploads:
 				return fmt.Errorf("there are %d uploads already that no order has taken: remove some, or wait until "+
 					"they expire", n)
