@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"html/template"
 	"net/http"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -19,6 +21,8 @@ type Pages struct {
 	Kinds map[job.Kind]Named
 	// the path of the operation that lists the files of a job (api.JobFiles); empty: there is none
 	Files func(*job.Job) string
+	// what the application adds to the page about a job of the kind, for the sender of the request
+	Details map[job.Kind]func(*http.Request, *api.Job) (template.HTML, error)
 }
 
 // Link is a page that people open by its name.
@@ -83,4 +87,14 @@ func (s *Server) FilesOf(j *job.Job) string {
 		}
 	}
 	return ""
+}
+
+// DetailsOf returns what an application adds to the page about a job; empty: nothing.
+func (s *Server) DetailsOf(r *http.Request, j *api.Job) (template.HTML, error) {
+	for i := range s.parts {
+		if details := s.parts[i].Pages.Details[j.Kind]; details != nil {
+			return details(r, j)
+		}
+	}
+	return "", nil
 }

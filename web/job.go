@@ -63,10 +63,11 @@ type jobView struct {
 	Broken   bool // a hash does not match
 	Spec     string
 	Data     string
-	Log      string // its address
-	Files    string // address of the page with its files; empty: it has none
-	Page     string // of the application, for the depositor
-	Reorders bool   // the reader may change the priority
+	Log      string        // its address
+	Files    string        // address of the page with its files; empty: it has none
+	Page     string        // of the application, for the depositor
+	Details  template.HTML // of the application
+	Reorders bool          // the reader may change the priority
 }
 
 // blockerView is one reason why a job does not move.
@@ -139,6 +140,13 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 	if path := h.FilesOf(&in.Job.Job); path != "" {
 		v.Files = JobPath(in.Job.ID) + "/files"
 	}
+	if !v.Past {
+		details, err := h.DetailsOf(r, &in.Job)
+		if err != nil {
+			return nil, err
+		}
+		v.Details = details
+	}
 	f := &Frame{Title: v.Name, Plain: true, Body: v}
 	if !in.Job.Ended && !v.Past {
 		f.Events = "/api/v1/jobs/" + url.PathEscape(string(in.Job.ID)) + "/events?after=" +
@@ -203,7 +211,7 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 	if v.Past {
 		j.Position, j.Message, v.Progress = in.Why.Position, "", nil
 		stage := kinds.Stage(j.Kind, j.State)
-		v.Tone = ToneOf(stage.Kind, j.Outcome, stage.Kind == lifecycle.End, false)
+		v.Tone = ToneOf(&stage, j.Outcome, stage.Kind == lifecycle.End, false)
 	} else {
 		v.Exits = exitsFor(in.Why.Moves, in.By)
 	}
@@ -225,7 +233,7 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 	for i := range in.Tasks {
 		t := &in.Tasks[i]
 		stage := kinds.Stage(t.Kind, t.State)
-		v.Tasks = append(v.Tasks, taskRow{*t, ToneOf(stage.Kind, stage.Outcome, stage.Kind == lifecycle.End, false),
+		v.Tasks = append(v.Tasks, taskRow{*t, ToneOf(&stage, stage.Outcome, stage.Kind == lifecycle.End, false),
 			percent(t.Done, t.Total), Ago(in.Now, t.Changed)})
 	}
 	v.Children = childrenOf(kinds, in)

@@ -31,7 +31,7 @@ type messageRow struct {
 }
 
 func (h *handlers) outbox(r *http.Request) (*Frame, error) {
-	q := given(r.URL.Query())
+	q := Given(r.URL.Query())
 	var box api.Outbox
 	if err := h.Get(r, With("/api/v1/outbox", q), &box); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ type auditView struct {
 }
 
 func (h *handlers) audit(r *http.Request) (*Frame, error) {
-	q := given(r.URL.Query())
+	q := Given(r.URL.Query())
 	var audits api.Audits
 	if err := h.Get(r, With("/api/v1/audit", q), &audits); err != nil {
 		return nil, err
