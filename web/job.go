@@ -140,14 +140,17 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 	if path := h.FilesOf(&in.Job.Job); path != "" {
 		v.Files = JobPath(in.Job.ID) + "/files"
 	}
+	f := &Frame{Title: v.Name, Plain: true}
 	if !v.Past {
 		details, err := h.DetailsOf(r, &in.Job)
 		if err != nil {
 			return nil, err
 		}
-		v.Details = details
+		if v.Details, f.Styles, f.Scripts = details.HTML, details.Styles, details.Scripts; details.Tasks {
+			v.Tasks = nil
+		}
 	}
-	f := &Frame{Title: v.Name, Plain: true, Body: v}
+	f.Body = v
 	if !in.Job.Ended && !v.Past {
 		f.Events = "/api/v1/jobs/" + url.PathEscape(string(in.Job.ID)) + "/events?after=" +
 			strconv.FormatInt(in.Job.Seq, 10)
@@ -186,13 +189,13 @@ func (h *handlers) readJob(r *http.Request, in *jobInput) error {
 		}
 	}
 	if svg, err := h.Ask(r, http.MethodGet, path+"/diagram.svg"+at, nil); err == nil {
-		in.Diagram = inline(string(svg)) // a job of an unknown kind has none
+		in.Diagram = Inline(string(svg)) // a job of an unknown kind has none
 	}
 	return nil
 }
 
-// inline makes a drawing of package draw a part of a page: the style sheet in it is served as a file.
-func inline(svg string) template.HTML {
+// Inline makes a drawing a part of a page, without the style sheet in it, which is served as a file.
+func Inline(svg string) template.HTML {
 	before, rest, _ := strings.Cut(svg, "<style>")
 	_, after, _ := strings.Cut(rest, "</style>")
 	return template.HTML(before + after)

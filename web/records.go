@@ -175,7 +175,7 @@ func (h *handlers) lifecycle(r *http.Request) (*Frame, error) {
 		return nil, err
 	}
 	svg, err := h.Ask(r, http.MethodGet, path+".svg", nil)
-	v.Diagram = inline(string(svg))
+	v.Diagram = Inline(string(svg))
 	return &Frame{Title: "Lifecycle " + v.Name, Up: server.Link{Title: "Lifecycles", Path: "/lifecycles"}, Body: v}, err
 }
 

@@ -262,7 +262,7 @@ func TestJobsFilters(t *testing.T) {
 
 // TestInline removes the style sheet of a drawing, which the policy of the pages forbids.
 func TestInline(t *testing.T) {
-	if got := string(inline("<svg><style>x{}</style><g/></svg>")); got != "<svg><g/></svg>" || strings.Contains(got,
+	if got := string(Inline("<svg><style>x{}</style><g/></svg>")); got != "<svg><g/></svg>" || strings.Contains(got,
 		"style") {
 		t.Errorf("got %s", got)
 	}

@@ -59,8 +59,10 @@ type Frame struct {
 	Plain bool // the template has a heading of its own
 	Body  any  // of the template
 
-	Events  string // path of an event stream that reports changes; empty: none
-	Refresh int    // seconds after which the script reads the page again; 0: never
+	Events  string   // path of an event stream that reports changes; empty: none
+	Styles  []string // addresses of style sheets besides those of all pages
+	Scripts []string // the same of scripts
+	Refresh int      // seconds after which the script reads the page again; 0: never
 
 	// the rest is filled in by Reply
 	Sections []Section

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"html/template"
 	"io"
 	"net/http"
 	"net/url"
@@ -16,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/quantity"
+	"github.com/stagepost/stagepost/server"
 )
 
 // Bounds of what the page about a job shows.
@@ -58,14 +58,14 @@ type fileRow struct {
 }
 
 // details shows the output, the results and the inputs of a job.
-func (s *Handlers) details(r *http.Request, j *api.Job) (template.HTML, error) {
+func (s *Handlers) details(r *http.Request, j *api.Job) (d server.Details, err error) {
 	if s.Compute == nil {
-		return "", nil
+		return d, nil
 	}
 	path := computePath(j.ID)
 	var v detailView
 	if err := s.pages.Get(r, path, &v.ComputeJob); err != nil {
-		return "", err
+		return d, err
 	}
 	v.Rows, v.Follow, v.Partial = factsOf(&v.ComputeJob), !j.Ended, !j.Ended && !v.Started.IsZero()
 	v.Key, v.Acts = rand.Text(), j.Ended && s.Permits(r, http.MethodPost, "/api/v1/compute/jobs/{id}/retry")
@@ -76,7 +76,7 @@ func (s *Handlers) details(r *http.Request, j *api.Job) (template.HTML, error) {
 	case job.Gone, job.Refused, job.Unavailable:
 		v.Removed = job.Reason(err)
 	default:
-		return "", err
+		return d, err
 	}
 	for _, f := range files.Files {
 		v.List = append(v.List, fileRow{f, path + "/files/" + escapePath(f.Name) + "?from=" + f.From})
@@ -85,7 +85,7 @@ func (s *Handlers) details(r *http.Request, j *api.Job) (template.HTML, error) {
 	if v.Removed == "" {
 		record, err := s.Store.Get(r.Context(), j.ID) // the one of the API lacks the secret of its agent
 		if err != nil {
-			return "", err
+			return d, err
 		}
 		for _, of := range []outputView{{Stream: api.Stdout, Title: "Output"}, {Stream: api.Stderr, Title: "Error output"}} {
 			of.Path = path + "/logs?stream=" + of.Stream
@@ -94,7 +94,11 @@ func (s *Handlers) details(r *http.Request, j *api.Job) (template.HTML, error) {
 			}
 		}
 	}
-	return s.pages.Fragment("detail.html", v)
+	d.HTML, err = s.pages.Fragment("detail.html", v)
+	if v.Follow {
+		d.Scripts = []string{"/assets/compute.js"}
+	}
+	return d, err
 }
 
 func escapePath(name string) string {

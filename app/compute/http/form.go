@@ -73,7 +73,11 @@ func (s *Handlers) formPage(r *http.Request, v formView) (*web.Frame, error) {
 	if v.Most = s.MaxUpload; s.ComputeUploads != nil {
 		v.Sends = "/api/v1/compute/uploads"
 	}
-	return &web.Frame{Title: "New compute job", Up: server.Link{Title: "Compute", Path: listPath}, Body: v}, nil
+	f := &web.Frame{Title: "New compute job", Up: server.Link{Title: "Compute", Path: listPath}, Body: v}
+	if v.Sends != "" {
+		f.Scripts = []string{"/assets/compute.js"}
+	}
+	return f, nil
 }
 
 // setUsage states what the reader uses.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"embed"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -83,7 +82,7 @@ func (s *Handlers) sitePages() server.Pages {
 			compute.JobKind:     {One: "compute job", Many: "compute jobs", Application: "Compute"},
 			compute.PayloadKind: {One: "execution", Many: "executions", Application: "Compute"},
 		},
-		Details: map[job.Kind]func(*http.Request, *api.Job) (template.HTML, error){compute.JobKind: s.details},
+		Details: map[job.Kind]func(*http.Request, *api.Job) (server.Details, error){compute.JobKind: s.details},
 	}
 	if s.Compute != nil {
 		p.Links = []server.Link{{Section: "Work", Title: "Compute", Path: listPath, Who: server.Own}}
