@@ -10,6 +10,8 @@ INPUTS ?= 500x
 LONG_INPUTS ?= 5000x
 
 # The packages that share memory between goroutines.
+# Packages of applications with pages, which have tests in a browser.
+PAGES = ./app/compute/http ./app/flowfile/http
 RACE = ./engine/... ./internal/... ./flow/... ./store/mem ./store/sqlite/... ./store/crash/... ./store/storetest ./store/internal/... \
 	./server/... ./client/... ./cli/... ./host/... ./examples/... \
 	./app/ingest/cli ./app/ingest/http ./app/flowfile/http ./app/bulk/... ./app/compute ./app/compute/http ./app/compute/agent ./app/compute/orchestrator/client \
@@ -133,14 +135,14 @@ typescript: build
 
 # The pages in Debian's chromium: the main paths with and without the script, the keyboard alone, accessibility.
 browser: browser-packages
-	scripts/test ./web -run TestBrowser -browser
+	scripts/test ./web $(PAGES) -run TestBrowser -browser
 
 browser-packages:
 	@mkdir -p bin/browser && cp scripts/browser/package.json scripts/browser/package-lock.json bin/browser/
 	@[ -d bin/browser/node_modules/axe-core ] || npm --prefix bin/browser ci --no-audit --no-fund
 
 screenshots: browser-packages
-	$(GO) test ./web -run TestScreenshots -shots ../docs
+	$(GO) test -p 1 ./web $(PAGES) -run TestScreenshots -shots docs
 
 race:
 	scripts/test -race -skip '$(NO_RACE)' $(RACE)

@@ -214,5 +214,7 @@ type ComputeOwner struct {
 // ComputeUsage is the answer about what owners use.
 type ComputeUsage struct {
 	Owners []ComputeOwner `json:"owners"`
+	// bytes of files that one owner may have here; missing: no bound
+	MostBytes int64 `json:"most_bytes,omitempty"`
 	More   bool           `json:"more,omitempty"` // there are more jobs than were counted
 }

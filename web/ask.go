@@ -34,8 +34,8 @@ func With(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// given returns the parameters that have a value: a form sends the empty ones, too.
-func given(q url.Values) url.Values {
+// Given returns the parameters that have a value: a form sends the empty ones, too.
+func Given(q url.Values) url.Values {
 	all := url.Values{}
 	for name, values := range q {
 		for _, v := range values {

@@ -1,18 +1,11 @@
 package web_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/bulk"
@@ -27,19 +20,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-var (
-	inBrowser = flag.Bool("browser", false, "run the tests in a browser (scripts/tools installs what they need)")
-	shots     = flag.String("shots", "", "take the screenshots of docs/ into this folder instead")
-)
-
-// suiteTime bounds one run of the browser.
-const suiteTime = 5 * time.Minute
-
 // TestBrowser runs scripts/browser/suite.mjs against a server with letters: each text of strangers in them is hostile.
 func TestBrowser(t *testing.T) {
-	if !*inBrowser {
-		t.Skip("make browser runs it")
-	}
 	w := office(t)
 	set := map[string]any{"failedTitle": "Letter to Anna", "cause": "the address does not exist", "group": "maps",
 		"bulkEvent": "retry", "failedState": "Lost"}
@@ -57,22 +39,11 @@ func TestBrowser(t *testing.T) {
 			string(failed)[:8],
 		"/queues", "/holds", "/locks", "/workers", "/outbox", "/audit", "/fixity", "/lifecycles",
 		"/lifecycles/test.letter", "/jobs/none", "/bulk?state=Lost&event=retry"}
-	in, err := json.Marshal(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.node(t, in, "suite.mjs")
+	w.Browser(t, "suite.mjs", set)
 }
 
 // TestScreenshots takes the screenshots of docs/.
 func TestScreenshots(t *testing.T) {
-	if *shots == "" {
-		t.Skip("make screenshots runs it")
-	}
-	folder, err := filepath.Abs(*shots)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := office(t)
 	for i := range 40 {
 		w.order(t, fmt.Sprintf("Letter %d to the registry", i+1), "letters", "ann")
@@ -83,8 +54,7 @@ func TestScreenshots(t *testing.T) {
 		Why: "the maps move to another building"}); err != nil {
 		t.Fatal(err)
 	}
-	w.node(t, nil, "shots.mjs", folder, "light,dark", "1280", "web-overview=/", "web-jobs=/jobs",
-		"web-job=/jobs/"+string(failed))
+	w.Shots(t, "web-overview=/", "web-jobs=/jobs", "web-job=/jobs/"+string(failed))
 }
 
 // postOffice is a server with letters, which a worker of the test works on.
@@ -168,22 +138,6 @@ func (w postOffice) fail(t *testing.T, id job.ID, why string) job.ID {
 		t.Fatalf("it did not fail: %+v, %v", j.Position, err)
 	}
 	return id
-}
-
-// node runs a script of scripts/browser with the address of the server.
-func (w postOffice) node(t *testing.T, in []byte, script string, args ...string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), suiteTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", append([]string{script}, args...)...)
-	cmd.Dir = "../scripts/browser"
-	cmd.Env = append(os.Environ(), "STAGEPOST_URL="+w.Web.URL)
-	cmd.Stdin = bytes.NewReader(in)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Logf("%s", out)
 }
 
 // TestPageCosts: the first page is small, with its style sheets and its script.

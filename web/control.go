@@ -88,7 +88,7 @@ func (h *handlers) release(r *http.Request, form *Form) (to, done string, err er
 	if err := form.Err(); err != nil {
 		return "", "", err
 	}
-	q := given(url.Values{"kind": {string(s.Kind)}, "state": {string(s.State)}, "group": {s.Group}, "owner": {s.Owner},
+	q := Given(url.Values{"kind": {string(s.Kind)}, "state": {string(s.State)}, "group": {s.Group}, "owner": {s.Owner},
 		"tag": {s.Tag}, "job": {string(s.Job)}, "why": {why}})
 	if everything {
 		q.Set("everything", "true")
@@ -130,7 +130,7 @@ func (h *handlers) breakLock(r *http.Request, form *Form) (to, done string, err 
 	if err := form.Err(); err != nil {
 		return "", "", err
 	}
-	_, err = h.Ask(r, http.MethodDelete, With("/api/v1/locks", given(q)), nil)
+	_, err = h.Ask(r, http.MethodDelete, With("/api/v1/locks", Given(q)), nil)
 	return "/locks", "The lock is broken", err
 }
 

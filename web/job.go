@@ -63,10 +63,11 @@ type jobView struct {
 	Broken   bool // a hash does not match
 	Spec     string
 	Data     string
-	Log      string // its address
-	Files    string // address of the page with its files; empty: it has none
-	Page     string // of the application, for the depositor
-	Reorders bool   // the reader may change the priority
+	Log      string        // its address
+	Files    string        // address of the page with its files; empty: it has none
+	Page     string        // of the application, for the depositor
+	Details  template.HTML // of the application
+	Reorders bool          // the reader may change the priority
 }
 
 // blockerView is one reason why a job does not move.
@@ -139,7 +140,17 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 	if path := h.FilesOf(&in.Job.Job); path != "" {
 		v.Files = JobPath(in.Job.ID) + "/files"
 	}
-	f := &Frame{Title: v.Name, Plain: true, Body: v}
+	f := &Frame{Title: v.Name, Plain: true}
+	if !v.Past {
+		details, err := h.DetailsOf(r, &in.Job)
+		if err != nil {
+			return nil, err
+		}
+		if v.Details, f.Styles, f.Scripts = details.HTML, details.Styles, details.Scripts; details.Tasks {
+			v.Tasks = nil
+		}
+	}
+	f.Body = v
 	if !in.Job.Ended && !v.Past {
 		f.Events = "/api/v1/jobs/" + url.PathEscape(string(in.Job.ID)) + "/events?after=" +
 			strconv.FormatInt(in.Job.Seq, 10)
@@ -178,13 +189,13 @@ func (h *handlers) readJob(r *http.Request, in *jobInput) error {
 		}
 	}
 	if svg, err := h.Ask(r, http.MethodGet, path+"/diagram.svg"+at, nil); err == nil {
-		in.Diagram = inline(string(svg)) // a job of an unknown kind has none
+		in.Diagram = Inline(string(svg)) // a job of an unknown kind has none
 	}
 	return nil
 }
 
-// inline makes a drawing of package draw a part of a page: the style sheet in it is served as a file.
-func inline(svg string) template.HTML {
+// Inline makes a drawing a part of a page, without the style sheet in it, which is served as a file.
+func Inline(svg string) template.HTML {
 	before, rest, _ := strings.Cut(svg, "<style>")
 	_, after, _ := strings.Cut(rest, "</style>")
 	return template.HTML(before + after)
@@ -203,7 +214,7 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 	if v.Past {
 		j.Position, j.Message, v.Progress = in.Why.Position, "", nil
 		stage := kinds.Stage(j.Kind, j.State)
-		v.Tone = ToneOf(stage.Kind, j.Outcome, stage.Kind == lifecycle.End, false)
+		v.Tone = ToneOf(&stage, j.Outcome, stage.Kind == lifecycle.End, false)
 	} else {
 		v.Exits = exitsFor(in.Why.Moves, in.By)
 	}
@@ -225,7 +236,7 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 	for i := range in.Tasks {
 		t := &in.Tasks[i]
 		stage := kinds.Stage(t.Kind, t.State)
-		v.Tasks = append(v.Tasks, taskRow{*t, ToneOf(stage.Kind, stage.Outcome, stage.Kind == lifecycle.End, false),
+		v.Tasks = append(v.Tasks, taskRow{*t, ToneOf(&stage, stage.Outcome, stage.Kind == lifecycle.End, false),
 			percent(t.Done, t.Total), Ago(in.Now, t.Changed)})
 	}
 	v.Children = childrenOf(kinds, in)

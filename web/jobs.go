@@ -43,7 +43,7 @@ type choice struct {
 // jobs lists jobs. The address has the filters; those without a value are removed from it.
 func (h *handlers) jobs(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	if filters := given(q); len(filters) < len(q) {
+	if filters := Given(q); len(filters) < len(q) {
 		http.Redirect(w, r, With("/jobs", filters), http.StatusSeeOther)
 		return nil
 	}

@@ -177,10 +177,11 @@ func numbered(n int, one, many string) string {
 }
 
 func stuckRowOf(kinds Kinds, s *api.StuckJob) stuckRow {
+	stage := kinds.Stage(s.Kind, s.State)
 	row := stuckRow{Name: kinds.NameOf(s.Kind).One + " …" + shortID(s.Job), What: strings.Join(nonEmpty(s.Group,
 		s.Owner),
 		", "), Path: JobPath(s.Job), State: s.State, Time: Span(time.Duration(s.Seconds) * time.Second),
-		Tone: ToneOf(kinds.Stage(s.Kind, s.State).Kind, lifecycle.None, false, s.Worker != "")}
+		Tone: ToneOf(&stage, lifecycle.None, false, s.Worker != "")}
 	if len(s.Reasons) > 0 {
 		row.Reason = s.Reasons[0].Sentence
 	}

@@ -64,14 +64,14 @@ func viewQueues(kinds Kinds, q *api.Queue, batches *api.QueueBatches) queuesView
 		of := &v.Kinds[len(v.Kinds)-1]
 		stage := kinds.Stage(t.Kind, t.State)
 		of.Jobs += t.Jobs
-		of.States = append(of.States, stateQueue{t, ToneOf(stage.Kind, stage.Outcome, stage.Kind == lifecycle.End,
+		of.States = append(of.States, stateQueue{t, ToneOf(&stage, stage.Outcome, stage.Kind == lifecycle.End,
 			t.Claimed > 0), stage.Doc, With("/jobs", url.Values{"kind": {string(t.Kind)}, "state": {string(t.State)}})})
 	}
 	for i := range batches.Batches {
 		b := &batches.Batches[i]
 		stage := kinds.Stage(b.Kind, b.State)
 		v.Batches = append(v.Batches, batchRow{QueueBatch: *b, Name: kinds.NameOf(b.Kind).One + " …" + shortID(b.Job),
-			Path: JobPath(b.Job), Tone: ToneOf(stage.Kind, b.Outcome, stage.Kind == lifecycle.End, false),
+			Path: JobPath(b.Job), Tone: ToneOf(&stage, b.Outcome, stage.Kind == lifecycle.End, false),
 			Age:  Span(time.Duration(b.Seconds) * time.Second),
 			Done: b.Children.OK + b.Children.Failed + b.Children.TimedOut + b.Children.Cancelled + b.Children.Deleted})
 	}

@@ -31,7 +31,7 @@ type messageRow struct {
 }
 
 func (h *handlers) outbox(r *http.Request) (*Frame, error) {
-	q := given(r.URL.Query())
+	q := Given(r.URL.Query())
 	var box api.Outbox
 	if err := h.Get(r, With("/api/v1/outbox", q), &box); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ type auditView struct {
 }
 
 func (h *handlers) audit(r *http.Request) (*Frame, error) {
-	q := given(r.URL.Query())
+	q := Given(r.URL.Query())
 	var audits api.Audits
 	if err := h.Get(r, With("/api/v1/audit", q), &audits); err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (h *handlers) lifecycle(r *http.Request) (*Frame, error) {
 		return nil, err
 	}
 	svg, err := h.Ask(r, http.MethodGet, path+".svg", nil)
-	v.Diagram = inline(string(svg))
+	v.Diagram = Inline(string(svg))
 	return &Frame{Title: "Lifecycle " + v.Name, Up: server.Link{Title: "Lifecycles", Path: "/lifecycles"}, Body: v}, err
 }
 

@@ -53,7 +53,7 @@ func staysOf(kinds Kinds, j *job.Job, history []job.Event, now time.Time) (all [
 		stage := kinds.Stage(j.Kind, e.To)
 		all = append(all, stay{State: e.To, From: e.At, Waits: stage.Kind != lifecycle.Work,
 			End:  stage.Kind == lifecycle.End,
-			Tone: ToneOf(stage.Kind, e.Outcome, stage.Kind == lifecycle.End, stage.Kind == lifecycle.Work)})
+			Tone: ToneOf(&stage, e.Outcome, stage.Kind == lifecycle.End, stage.Kind == lifecycle.Work)})
 	}
 	if n := len(all); n > 0 && !j.Ended {
 		all[n-1].Took, all[n-1].Open = now.Sub(all[n-1].From), true

@@ -95,9 +95,13 @@ func TestTones(t *testing.T) {
 		{lifecycle.Wait, lifecycle.Failed, false, false, Bad}, {lifecycle.End, lifecycle.TimedOut, true, false, Bad},
 		{lifecycle.End, lifecycle.Cancelled, true, false, Quiet},
 	} {
-		if got := ToneOf(c.kind, c.outcome, c.ended, c.claimed); got != c.want {
+		if got := ToneOf(&lifecycle.Stage{Kind: c.kind}, c.outcome, c.ended, c.claimed); got != c.want {
 			t.Errorf("%+v: got %s", c, got)
 		}
+	}
+	elsewhere := lifecycle.OnWait("Running", "x", lifecycle.OnPass("finish", "Done", lifecycle.Worker, "x"))
+	if got := ToneOf(&elsewhere, lifecycle.None, false, false); got != Working {
+		t.Errorf("a state that waits for a worker elsewhere: got %s", got)
 	}
 }
 
@@ -258,7 +262,7 @@ func TestJobsFilters(t *testing.T) {
 
 // TestInline removes the style sheet of a drawing, which the policy of the pages forbids.
 func TestInline(t *testing.T) {
-	if got := string(inline("<svg><style>x{}</style><g/></svg>")); got != "<svg><g/></svg>" || strings.Contains(got,
+	if got := string(Inline("<svg><style>x{}</style><g/></svg>")); got != "<svg><g/></svg>" || strings.Contains(got,
 		"style") {
 		t.Errorf("got %s", got)
 	}

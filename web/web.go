@@ -59,8 +59,10 @@ type Frame struct {
 	Plain bool // the template has a heading of its own
 	Body  any  // of the template
 
-	Events  string // path of an event stream that reports changes; empty: none
-	Refresh int    // seconds after which the script reads the page again; 0: never
+	Events  string   // path of an event stream that reports changes; empty: none
+	Styles  []string // addresses of style sheets besides those of all pages
+	Scripts []string // the same of scripts
+	Refresh int      // seconds after which the script reads the page again; 0: never
 
 	// the rest is filled in by Reply
 	Sections []Section
@@ -93,6 +95,15 @@ func (p *Pages) Reply(w http.ResponseWriter, r *http.Request, status int, name s
 	w.WriteHeader(status)
 	_, _ = b.WriteTo(w) // a reader that has gone needs no answer
 	return nil
+}
+
+// Fragment makes a part of a page: the template "content" of a file, with its view.
+func (p *Pages) Fragment(name string, view any) (template.HTML, error) {
+	var b bytes.Buffer
+	if err := p.templates[name].ExecuteTemplate(&b, "content", view); err != nil {
+		return "", job.Errorf(job.Internal, "page", "", "%s: %w", name, err)
+	}
+	return template.HTML(b.String()), nil
 }
 
 // sections groups links by their sections, in the order in which these occur first.
@@ -177,11 +188,16 @@ func (p *Pages) Post(of func(r *http.Request, form *Form) (to, done string, err 
 		if err != nil {
 			return p.Fail(w, r, err)
 		}
-		putNotice(w, done)
-		w.Header().Set("Location", to)
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.WriteHeader(http.StatusSeeOther)
-		_, _ = fmt.Fprintf(w, "<a href=\"%s\">See the result</a>\n", template.HTMLEscapeString(to)) // RFC 9110, 15.4.4
-		return nil
+		return p.Done(w, to, done)
 	}
+}
+
+// Done answers a form: it leads to the page that shows the result, with what was done in a few words.
+func (p *Pages) Done(w http.ResponseWriter, to, done string) error {
+	putNotice(w, done)
+	w.Header().Set("Location", to)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(http.StatusSeeOther)
+	_, _ = fmt.Fprintf(w, "<a href=\"%s\">See the result</a>\n", template.HTMLEscapeString(to)) // RFC 9110, 15.4.4
+	return nil
 }

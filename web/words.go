@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -181,8 +182,8 @@ const (
 	Quiet   Tone = "quiet"
 )
 
-// ToneOf returns how a state of a kind appears.
-func ToneOf(kind lifecycle.Kind, o lifecycle.Outcome, ended, claimed bool) Tone {
+// ToneOf returns how a state appears: a state that waits for what works elsewhere is at work.
+func ToneOf(stage *lifecycle.Stage, o lifecycle.Outcome, ended, claimed bool) Tone {
 	switch {
 	case o == lifecycle.Failed || o == lifecycle.TimedOut:
 		return Bad
@@ -190,12 +191,17 @@ func ToneOf(kind lifecycle.Kind, o lifecycle.Outcome, ended, claimed bool) Tone 
 		return Good
 	case ended:
 		return Quiet
-	case kind == lifecycle.Wait:
+	case stage.Kind == lifecycle.Wait && !workedElsewhere(stage):
 		return Held
-	case claimed || kind == lifecycle.Work:
+	case claimed || stage.Kind == lifecycle.Work || stage.Kind == lifecycle.Wait:
 		return Working
 	}
 	return Waiting
+}
+
+// workedElsewhere reports whether a worker causes events of a state that waits, such as a job of another system.
+func workedElsewhere(stage *lifecycle.Stage) bool {
+	return slices.ContainsFunc(stage.Transitions, func(t lifecycle.Transition) bool { return t.By&lifecycle.Worker != 0 })
 }
 
 // Row is a job in a list.
@@ -218,7 +224,7 @@ type Kinds interface {
 func RowOf(kinds Kinds, now time.Time, j *job.Job) Row {
 	stage := kinds.Stage(j.Kind, j.State)
 	return Row{Job: j, Name: TitleOf(kinds, j), What: kinds.NameOf(j.Kind).One, Path: JobPath(j.ID),
-		Tone: ToneOf(stage.Kind, j.Outcome, j.Ended, j.Claimed()), Since: Ago(now, j.Entered)}
+		Tone: ToneOf(&stage, j.Outcome, j.Ended, j.Claimed()), Since: Ago(now, j.Entered)}
 }
 
 // RowsOf makes the rows of a page of jobs.

@@ -246,6 +246,9 @@ func (a *App) Close() error {
 // Services lists the services by name, completed.
 func (a *App) Services() []Service { return a.options.Services }
 
+// UserBytes is how many bytes of files one user may have here; 0: there is no bound.
+func (a *App) UserBytes() int64 { return a.options.UserBytes }
+
 // Expires is when the files of a job are removed that ended at a moment. It is zero if they are kept.
 func (a *App) Expires(ended time.Time) time.Time {
 	if a.options.Keep == 0 {

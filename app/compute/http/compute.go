@@ -30,6 +30,7 @@ type Compute interface {
 	Agents() []compute.Agent
 	Drain(ctx context.Context, name string, on bool, who, why string) (compute.Agent, error)
 	Services() []compute.Service
+	UserBytes() int64                  // of files that one user may have here; 0: no bound
 	Expires(ended time.Time) time.Time // when the files of a job are removed that ended then; zero: they are kept
 }
 

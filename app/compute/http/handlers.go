@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/tes"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/web"
 )
 
 // Options of the routes. What is nil refuses its requests.
@@ -23,17 +24,15 @@ type Options struct {
 type Handlers struct {
 	*server.Server
 	Options
+	pages *web.Pages
 }
 
 // Part gives what compute adds to a server. A nil server is enough to list the routes.
 func Part(s *server.Server, o Options) server.Part {
-	h := &Handlers{s, o}
+	h := &Handlers{s, o, web.New(s, files)}
 	part := server.Part{
-		Routes: slices.Concat(h.routes(), h.tesRoutes()), Redact: withoutSecrets, About: compute.About,
-		Health: h.computeHealth, Pages: server.Pages{Kinds: map[job.Kind]server.Named{
-			compute.JobKind:     {One: "compute job", Many: "compute jobs", Application: "Compute"},
-			compute.PayloadKind: {One: "execution", Many: "executions", Application: "Compute"},
-		}},
+		Routes: slices.Concat(h.routes(), h.tesRoutes(), h.pageRoutes()), Redact: withoutSecrets, About: compute.About,
+		Health: h.computeHealth, Assets: files, Pages: h.sitePages(),
 	}
 	if o.Compute != nil {
 		part.Numbers = []job.Kind{compute.JobKind}

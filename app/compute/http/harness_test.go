@@ -42,6 +42,7 @@ type computing struct {
 type options struct {
 	*server.Options
 	routes
+	before []servertest.PartOf // parts before that of compute
 }
 
 // routes are an embedded field of a name of its own.
@@ -62,7 +63,7 @@ func openCompute(t *testing.T, change func(*compute.Options, *options)) *computi
 func openWith(t *testing.T, resumable bool, change func(*compute.Options, *options)) *computing {
 	t.Helper()
 	o := compute.Options{Dir: t.TempDir(), Services: twoServices}
-	so := options{&server.Options{}, &computehttp.Options{}}
+	so := options{&server.Options{}, &computehttp.Options{}, nil}
 	if change != nil {
 		change(&o, &so)
 	}
@@ -95,9 +96,9 @@ func openWith(t *testing.T, resumable bool, change func(*compute.Options, *optio
 	if resumable {
 		so.ComputeUploads = tusStore{uploads}
 	}
-	c.Harness = servertest.Serve(t, *so.Options, func(w *servertest.Harness) server.Part {
+	c.Harness = servertest.Serve(t, *so.Options, append(so.before, func(w *servertest.Harness) server.Part {
 		return computehttp.Part(w.Server, *so.routes)
-	})
+	})...)
 	c.Run()
 	return c
 }

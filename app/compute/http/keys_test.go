@@ -36,6 +36,13 @@ func TestKeysOfEveryRoute(t *testing.T) {
 		"POST /api/v1/compute/jobs": func(other bool, key string) *http.Request {
 			return json("/api/v1/compute/jobs", `,"service":"wide","command":["true"]`, other, key)
 		},
+		"POST /compute": func(other bool, key string) *http.Request {
+			parts := []part{{"service", "", "wide"}, {"command", "", fmt.Sprint("echo ", other)}}
+			if key != "" {
+				parts = append(parts, part{"key", "", key})
+			}
+			return c.pageForm(parts...)
+		},
 		"POST /api/v1/compute/jobs/{id}/clone": func(other bool, key string) *http.Request {
 			return json("/api/v1/compute/jobs/"+string(old.ID)+"/clone", "", other, key)
 		},

@@ -226,10 +226,11 @@ func (s *Handlers) computeUsage(w http.ResponseWriter, r *http.Request) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	if _, err := s.compute(); err != nil {
+	app, err := s.compute()
+	if err != nil {
 		return err
 	}
-	owner, err := onlyOwner(r, owner)
+	owner, err = onlyOwner(r, owner)
 	if err != nil {
 		return err
 	}
@@ -256,7 +257,7 @@ func (s *Handlers) computeUsage(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 	}
-	answer := api.ComputeUsage{Owners: []api.ComputeOwner{}, More: q.After != ""}
+	answer := api.ComputeUsage{Owners: []api.ComputeOwner{}, MostBytes: app.UserBytes(), More: q.After != ""}
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
 		answer.Owners = append(answer.Owners, *owners[name])
 	}

@@ -24,6 +24,7 @@ func TestPagesOfEveryList(t *testing.T) {
 	}
 	routes := computehttp.Part(c.Server, computehttp.Options{}).Routes
 	servertest.CheckPages(t, c.Harness, routes, map[string]servertest.Paged{
+		"GET /compute":             {Why: "it passes the pages of the API on, which are tested here"},
 		"GET /api/v1/compute/jobs": {Path: "/api/v1/compute/jobs", List: "jobs"},
 		"GET /api/v1/compute/jobs/{id}/files": {
 			Path: "/api/v1/compute/jobs/" + string(last.ID) + "/files", List: "files",

@@ -19,6 +19,7 @@ var allowed = map[string]string{
 	"/api/v1/compute/tunnel":   "wa",
 	"/ga4gh/tes/v1/":           "uoa",
 	"/v1/":                     "uoa",
+	"/compute":                 "uoa",
 }
 
 // reasonIn states by hand in which type each route that needs a reason reads it; nil: in the query.

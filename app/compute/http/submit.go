@@ -50,7 +50,7 @@ func (s *Handlers) submitCompute(w http.ResponseWriter, r *http.Request) error {
 	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	var o api.ComputeOrder
-	var form *multipart.Reader
+	var rest nextPart
 	switch {
 	case err == nil && media == "multipart/form-data":
 		end, refused := s.Upload(w, r)
@@ -58,9 +58,11 @@ func (s *Handlers) submitCompute(w http.ResponseWriter, r *http.Request) error {
 			return refused
 		}
 		defer end()
-		if form, err = r.MultipartReader(); err != nil {
-			return job.Errorf(job.Invalid, "compute", "", "the form: %w", err)
+		form, wrong := r.MultipartReader()
+		if wrong != nil {
+			return job.Errorf(job.Invalid, "compute", "", "the form: %w", wrong)
 		}
+		rest = form.NextPart
 		o, err = firstPart(form)
 	default:
 		r.Body = http.MaxBytesReader(w, r.Body, s.MaxBody)
@@ -69,12 +71,7 @@ func (s *Handlers) submitCompute(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.gather(r, app, &o)
-	if err != nil {
-		return err
-	}
-	defer g.upload.Discard()
-	j, err := g.all(r.Context(), &o, form)
+	j, err := s.order(r, app, &o, rest)
 	if err != nil {
 		return err
 	}
@@ -82,6 +79,19 @@ func (s *Handlers) submitCompute(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Location", computePath(j.ID))
 	return s.replyCompute(w, r, app, &j, http.StatusCreated)
 }
+
+// order makes the job of an order with the files of its form; nil: it has none.
+func (s *Handlers) order(r *http.Request, app Compute, o *api.ComputeOrder, rest nextPart) (job.Job, error) {
+	g, err := s.gather(r, app, o)
+	if err != nil {
+		return job.Job{}, err
+	}
+	defer g.upload.Discard()
+	return g.all(r.Context(), o, rest)
+}
+
+// nextPart gives the parts of a form one after the other; io.EOF is the end.
+type nextPart func() (*multipart.Part, error)
 
 // firstPart reads the order out of a form.
 func firstPart(form *multipart.Reader) (o api.ComputeOrder, err error) {
@@ -169,7 +179,7 @@ func (s *Handlers) keptUnder(ctx context.Context, owner, key string) (*job.Job, 
 }
 
 // all takes the files and makes the job, or gives the one that the key made already.
-func (g *gathering) all(ctx context.Context, o *api.ComputeOrder, form *multipart.Reader) (j job.Job, err error) {
+func (g *gathering) all(ctx context.Context, o *api.ComputeOrder, rest nextPart) (j job.Job, err error) {
 	defer func() {
 		for _, id := range g.used {
 			g.server.ComputeUploads.Return(id) // of those that were removed it does nothing
@@ -178,8 +188,8 @@ func (g *gathering) all(ctx context.Context, o *api.ComputeOrder, form *multipar
 	if err := g.inline(o); err != nil {
 		return j, err
 	}
-	if form != nil {
-		if err := g.parts(form); err != nil {
+	if rest != nil {
+		if err := g.parts(rest); err != nil {
 			return j, err
 		}
 	}
@@ -249,9 +259,9 @@ func (g *gathering) inline(o *api.ComputeOrder) error {
 }
 
 // parts takes the files of a form as they come.
-func (g *gathering) parts(form *multipart.Reader) error {
+func (g *gathering) parts(next nextPart) error {
 	for {
-		part, err := form.NextPart()
+		part, err := next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

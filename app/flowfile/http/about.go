@@ -1,17 +1,15 @@
 package flowhttp
 
 import (
-	"net/url"
-
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
-// about gives the name of a flow and the path of its page.
+// about gives the name of a flow.
 func about(j *job.Job) (title, object, page string) {
 	spec, err := durable.SpecOf(j)
 	if err != nil {
 		return "", "", ""
 	}
-	return spec.Name, "", "/flows/" + url.PathEscape(string(j.ID))
+	return spec.Name, "", ""
 }

@@ -45,7 +45,7 @@ func TestFlowOverTheAPI(t *testing.T) {
 	if cmp.Diff(want, names) != "" || v.Name != "approval" || v.Factory != "file" ||
 		string(v.Values["who"].Value) != `"bob"` || cmp.Diff([]string{"approved"}, v.Awaits) != "" ||
 		v.Outline == nil || v.Outline.Pattern != "linear" || len(v.Outline.Items) != 3 ||
-		v.Job.Links["page"] != "/flows/"+string(j.ID) {
+		v.Job.Links["page"] != "/jobs/"+string(j.ID) {
 		t.Errorf("got %+v, atoms %q", v, names)
 	}
 	x, err := w.Client.Why(t.Context(), j.ID, time.Time{})

@@ -2,152 +2,244 @@ package flowhttp
 
 import (
 	"embed"
+	"encoding/json"
+	"html/template"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/quantity"
 	"github.com/stagepost/stagepost/server"
-	"github.com/stagepost/stagepost/server/problem"
+	"github.com/stagepost/stagepost/web"
 )
 
-// flowPolicy is that of a page that follows a flow: it has pictures and a script, both of ours.
-const flowPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
 //go:embed pages
-var pages embed.FS
+var files embed.FS
 
-var flowTemplates = server.Templates(pages)
+// Bounds of the page about a flow.
+const (
+	mostNodes  = 1000 // tasks that the tree shows
+	mostUrgent = 50   // tasks that are listed because they failed or wait
+)
 
-// flowRefresh is the pause, in seconds, after which a page of a flow asks again where scripts are off.
-const flowRefresh = 5
-
-// mostFlowRows is the number of tasks that the table of a page shows.
-const mostFlowRows = 500
-
-// flowView is what the page about a flow shows.
+// flowView is what the page about a job shows of a flow.
 type flowView struct {
 	api.Flow
-	Open    bool // it has not ended
-	Refresh int  // seconds; 0 keeps the page still
-	Tasks   int
-	Done    int // tasks that need nothing more
-	Can     string
-	Rows    []flowRow
+	Tasks    int
+	Done     int // tasks that need nothing more
+	Graph    template.HTML
+	Timeline template.HTML
+	Root     *node   // nil: no worker has made the flow yet
+	Urgent   []*node // that failed or wait, if the tree is large
+	Left     int     // tasks that the tree does not show
+	Signals  bool    // the reader may send signals
+	Marks    bool    // the reader may note that a task was rolled back by hand
+	Unnamed  bool    // the server does not know who the reader is
+	Path     string  // of the forms
 }
 
-type flowRow struct {
-	api.FlowAtom
-	Took string
+// node is a part of the tree: a flow, a task or a retry controller.
+type node struct {
+	Name    string
+	Kind    string // flow, task, retry
+	Pattern string // of a flow: linear, unordered, graph
+	State   lifecycle.State
+	Tone    web.Tone
+	Atom    *api.FlowAtom // nil: a flow
+	Took    string
+	Result  string
+	Items   []*node
+	Tasks   int // of a flow, with those in it
+	Done    int
+	Open    bool // of a flow: it is shown opened
 }
 
-// flowPage shows how a flow stands.
-func (s *Handlers) flowPage(w http.ResponseWriter, r *http.Request) error {
-	p := server.Params(r)
-	refresh := p.Choice("refresh", "off")
-	err := p.Err()
-	var v flowView
-	if err == nil {
-		v, err = s.flowView(r, refresh != "off")
+// details shows the graph and the tree of a flow.
+func (s *Handlers) details(r *http.Request, j *api.Job) (d server.Details, err error) {
+	v := flowView{Path: pagePath(j.ID)}
+	if s.Flows == nil {
+		return d, nil
 	}
-	if err != nil {
-		return s.failFlowPage(w, r, err)
+	if err := s.pages.Get(r, flowPath(j.ID)+"?values=true", &v.Flow); err != nil {
+		return d, err
 	}
-	return server.ReplyPageUnder(w, http.StatusOK, flowTemplates, "flow.html", &v, flowPolicy)
-}
-
-func (s *Handlers) flowView(r *http.Request, follow bool) (flowView, error) {
-	f, err := s.oneFlow(r)
-	if err != nil {
-		return flowView{}, err
-	}
-	all, err := s.viewFlow(f, false)
-	if err != nil {
-		return flowView{}, err
-	}
-	v := flowView{Flow: all, Open: !f.Job.Ended, Can: words(all.Job.Can["operator"])}
-	if v.Open && follow {
-		v.Refresh = flowRefresh
-	}
-	now := time.Now()
-	for i := range v.Atoms {
-		if a := &v.Atoms[i]; a.Kind == string(flow.KindTask) && !a.Removed {
-			v.Tasks++
-			if a.State == flow.Success || a.State == flow.Ignore {
-				v.Done++
+	v.Signals = s.Permits(r, http.MethodPost, "/api/v1/flows/{id}/signal")
+	v.Marks = s.Permits(r, http.MethodPost, "/api/v1/flows/{id}/mark-reverted")
+	v.Unnamed = !s.Visitor(r).SignedIn
+	if v.Outline != nil {
+		v.grow(time.Now())
+		for name, into := range map[string]*template.HTML{"graph.svg": &v.Graph, "timeline.svg": &v.Timeline} {
+			text, err := s.pages.Ask(r, http.MethodGet, flowPath(j.ID)+"/"+name, nil)
+			if err != nil {
+				return d, err
 			}
+			*into = web.Inline(string(text))
 		}
-		v.Rows = append(v.Rows, flowRow{v.Atoms[i], took(&v.Atoms[i], now)})
 	}
-	if len(v.Rows) > mostFlowRows {
-		slices.SortStableFunc(v.Rows, func(a, b flowRow) int { return urgency(&a.FlowAtom) - urgency(&b.FlowAtom) })
-		v.Rows = v.Rows[:mostFlowRows]
-	}
-	return v, nil
+	d = server.Details{Tasks: v.Root != nil, Styles: []string{"/assets/flow-picture.css", "/assets/flow.css"}}
+	d.HTML, err = s.pages.Fragment("flow.html", v)
+	return d, err
 }
 
-func words(events []lifecycle.Event) string {
-	all := make([]string, len(events))
-	for i, e := range events {
-		all[i] = string(e)
+// grow makes the tree.
+func (v *flowView) grow(now time.Time) {
+	g := grower{atoms: map[string]*api.FlowAtom{}, now: now, left: mostNodes}
+	for i := range v.Atoms {
+		if a := &v.Atoms[i]; !a.Removed {
+			g.atoms[a.Kind+" "+a.Name] = a
+		}
 	}
-	return strings.Join(all, ", ")
+	v.Root = g.node(v.Outline)
+	v.Tasks, v.Done = v.Root.Tasks, v.Root.Done
+	if g.left < 0 {
+		v.Left = -g.left
+	}
+	if v.Tasks > mostUrgent {
+		v.Urgent = g.urgent
+	}
 }
 
-// urgency orders atoms: what failed, what is active, the rest.
-func urgency(a *api.FlowAtom) int {
+// grower makes nodes of an outline.
+type grower struct {
+	atoms  map[string]*api.FlowAtom
+	now    time.Time
+	left   int // nodes that may still be shown; negative: so many are not
+	urgent []*node
+}
+
+func (g *grower) node(o *api.FlowOutline) *node {
+	n := &node{Name: o.Name, Kind: o.Kind, Pattern: o.Pattern}
+	if o.Kind != "flow" {
+		g.fill(n)
+		return n
+	}
+	if o.Retry != nil {
+		g.add(n, o.Retry)
+	}
+	for _, item := range o.Items {
+		g.add(n, item)
+	}
+	n.Open = n.Done < n.Tasks || n.Tasks <= mostUrgent
+	return n
+}
+
+// add adds a part to a flow, and what it counts.
+func (g *grower) add(n *node, o *api.FlowOutline) {
+	of := g.node(o)
+	n.Tasks, n.Done = n.Tasks+of.Tasks, n.Done+of.Done
+	if of.Kind == "flow" || g.left > 0 {
+		n.Items = append(n.Items, of)
+	}
+	if of.Kind != "flow" {
+		g.left--
+	}
+}
+
+// fill sets what is known of a task or a retry controller.
+func (g *grower) fill(n *node) {
+	n.State, n.Tone = flow.Pending, web.Waiting
+	a := g.atoms[n.Kind+" "+n.Name]
+	if n.Kind == string(flow.KindTask) {
+		n.Tasks = 1
+	}
+	if a == nil {
+		return
+	}
+	n.Atom, n.State, n.Tone, n.Took, n.Result = a, a.State, toneOf(a), took(a, g.now), shownValue(a.Result)
+	if n.Tasks == 1 && (a.State == flow.Success || a.State == flow.Ignore) {
+		n.Done = 1
+	}
+	if (n.Tone == web.Bad || n.Tone == web.Held) && len(g.urgent) < mostUrgent {
+		g.urgent = append(g.urgent, n)
+	}
+}
+
+// toneOf returns how the state of a task appears.
+func toneOf(a *api.FlowAtom) web.Tone {
 	switch a.State {
+	case flow.Success:
+		return web.Good
 	case flow.FailureState, flow.RevertFailure:
-		return 0
-	case flow.Running, flow.Reverting, flow.Retrying:
-		return 1
+		return web.Bad
+	case flow.Reverted, flow.Ignore:
+		return web.Quiet
+	case flow.Pending:
+		return web.Waiting
 	}
-	return 2
+	if a.Waits {
+		return web.Held
+	}
+	return web.Working
+}
+
+// shownValue writes a result for people.
+func shownValue(v *api.Seen) string {
+	switch {
+	case v == nil || string(v.Value) == "null":
+		return ""
+	case v.Value == nil:
+		return v.Begin + "…"
+	}
+	var text string
+	if json.Unmarshal(v.Value, &text) == nil {
+		return text
+	}
+	return string(v.Value)
 }
 
 // took states how long an atom took, or has taken so far.
 func took(a *api.FlowAtom, now time.Time) string {
-	var d time.Duration
 	switch {
 	case a.Began.IsZero(), a.State == flow.Pending, a.State == flow.Ignore:
 		return ""
 	case a.State == flow.Running || a.State == flow.Reverting:
-		d = now.Sub(a.Began)
-	default:
-		d = a.Ended.Sub(a.Began)
+		return web.Span(max(0, now.Sub(a.Began))) + " so far"
 	}
-	if d < time.Second {
-		return quantity.FormatDuration(max(d, 0).Round(time.Millisecond))
-	}
-	return quantity.FormatDuration(d.Round(100 * time.Millisecond))
+	return web.Span(max(0, a.Ended.Sub(a.Began)))
 }
 
-// Class is how the page appears.
-func (v *flowView) Class() string {
-	switch {
-	case v.Open:
-		return "open"
-	case v.Job.Outcome == lifecycle.OK:
-		return "done"
+// flowPage leads to the page about the job: the address that people were given before stays valid.
+func (s *Handlers) flowPage(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return s.pages.Fail(w, r, err)
 	}
-	return "failed"
+	j, _, err := s.foundFlow(r)
+	if err != nil {
+		return s.pages.Fail(w, r, err)
+	}
+	return s.pages.Done(w, pagePath(j.ID), "")
 }
 
-// failFlowPage reports a browser in plain words what is wrong.
-func (s *Handlers) failFlowPage(w http.ResponseWriter, r *http.Request, err error) error {
-	p := problem.Of(err)
-	if p.Kind == job.NotFound && strings.Contains(r.Header.Get("Accept"), "text/html") {
-		return server.ReplyPage(w, p.Status, flowTemplates, "error.html",
-			struct{ Text string }{"There is no flow with this number."})
+// signalForm sends the signal of the form.
+func (s *Handlers) signalForm(r *http.Request, form *web.Form) (to, done string, err error) {
+	b := api.FlowSignal{Name: form.Text("name"), Note: form.Line("note")}
+	if text := form.Text("value"); text != "" {
+		if b.Value = json.RawMessage(text); !json.Valid(b.Value) { // what is no JSON is a text
+			if b.Value, err = json.Marshal(text); err != nil {
+				return "", "", err
+			}
+		}
 	}
-	return s.FailPage(w, r, err)
+	if err := form.Err(); err != nil {
+		return "", "", err
+	}
+	id := server.JobID(r)
+	_, err = s.pages.Ask(r, http.MethodPost, flowPath(id)+"/signal", b)
+	return pagePath(id), "Sent: " + b.Name, err
 }
 
-func pagePath(id job.ID) string { return "/flows/" + url.PathEscape(string(id)) }
+// markForm notes that a task was rolled back by hand.
+func (s *Handlers) markForm(r *http.Request, form *web.Form) (to, done string, err error) {
+	b := api.FlowMark{Task: form.Text("task"), Note: form.Line("note"), Actor: form.Line("actor")}
+	if err := form.Err(); err != nil {
+		return "", "", err
+	}
+	id := server.JobID(r)
+	_, err = s.pages.Ask(r, http.MethodPost, flowPath(id)+"/mark-reverted", b)
+	return pagePath(id), "Noted: " + b.Task + " is rolled back", err
+}
+
+func pagePath(id job.ID) string { return "/jobs/" + url.PathEscape(string(id)) }

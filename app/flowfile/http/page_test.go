@@ -3,13 +3,18 @@ package flowhttp_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"net/http"
+	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/flow/draw"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/servertest"
@@ -56,69 +61,184 @@ func TestFlowIsDrawn(t *testing.T) {
 	}
 }
 
-// TestFlowPage: it works without scripts, loads nothing from elsewhere, and believes no name.
-func TestFlowPage(t *testing.T) {
-	const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u202e"
-	w := openFlows(t, map[string]durable.Factory{"evil": func(json.RawMessage) (flow.Item, error) {
-		return flow.Linear(evil, &flow.Task{Name: evil + "1", Execute: func(context.Context, *flow.Call) (any, error) {
+const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u202e"
+
+// evils makes a flow whose every text is hostile.
+func evils(json.RawMessage) (flow.Item, error) {
+	return flow.Linear(evil, &flow.Task{Name: evil + "0", Result: flow.One("x"),
+		Execute: func(context.Context, *flow.Call) (any, error) { return evil, nil }},
+		&flow.Task{Name: evil + "1", Execute: func(context.Context, *flow.Call) (any, error) {
 			return nil, job.Errorf(job.Invalid, "x", "", "%s", evil)
 		}}), nil
-	}})
-	page := func(id job.ID, query string) (string, string) {
-		t.Helper()
-		answer, text := w.Ask(w.Request(http.MethodGet, "/flows/"+string(id)+query, ""))
-		servertest.CheckHeaders(t, answer)
-		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/html; charset=utf-8" {
-			t.Errorf("got %s: %.200q", answer.Status, text)
-		}
-		return text, answer.Header.Get("Content-Security-Policy")
+}
+
+// page reads the page of a flow as a browser does.
+func (w *harness) page(path string) string {
+	w.T.Helper()
+	r := w.Request(http.MethodGet, path, "")
+	r.Header.Set("Accept", "text/html")
+	answer, text := w.Ask(r)
+	servertest.CheckHeaders(w.T, answer)
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/html; charset=utf-8" ||
+		strings.Contains(answer.Header.Get("Content-Security-Policy"), "unsafe") {
+		w.T.Fatalf("%s: got %s: %.300s", path, answer.Status, text)
 	}
+	return text
+}
+
+// send sends a form of the page as a browser does.
+func (w *harness) send(path string, fields ...string) (*http.Response, string) {
+	w.T.Helper()
+	q := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		q.Set(fields[i], fields[i+1])
+	}
+	r := w.Request(http.MethodPost, path, q.Encode())
+	r.Header.Set("Accept", "text/html")
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return w.Ask(r)
+}
+
+// TestFlowPage: the page about the job has the graph and the tree of a flow, and sends the signal that it waits for.
+func TestFlowPage(t *testing.T) {
+	w := openFlows(t, map[string]durable.Factory{"evil": evils})
 	j := w.submit(client.FlowOrder{File: waits})
 	w.until(j.ID, waiting)
-	text, policy := page(j.ID, "")
-	for _, part := range []string{
-		`<img src="/api/v1/flows/` + string(j.ID) + `/graph.svg?version=`,
-		`<img src="/api/v1/flows/` + string(j.ID) + `/timeline.svg?version=`, "RUNNING: 1 of 3 tasks done",
-		"<strong><bdi>approved</bdi></strong>", `<noscript><meta http-equiv="refresh" content="5"></noscript>`, `data-events="/api/v1/jobs/` + string(j.ID) + `/events"`,
-		"waits for the signal approved", "An operator can now: cancel, stop, suspend.", `href="?refresh=off"`,
-	} {
+	path := "/jobs/" + string(j.ID)
+	text := w.page(path)
+	for _, part := range []string{`class="flow-picture"`, "1 of 3 tasks done", "It waits for the signal <bdi>approved</bdi>",
+		`action="` + path + `/signal"`, "linear, 1 of 3 done", `href="/assets/flow-picture.css"`,
+		`<b><bdi>before</bdi></b> <span class="badge good">SUCCESS</span>`,
+		`<b><bdi>approve</bdi></b> <span class="badge held">RUNNING</span>`,
+		`<b><bdi>after</bdi></b> <span class="badge waiting">PENDING</span>`} {
 		if !strings.Contains(text, part) {
-			t.Errorf("the page lacks %s", part)
+			t.Errorf("the page lacks %s: %s", part, text)
 		}
 	}
-	for _, part := range []string{"script-src 'self'", "img-src 'self'", "connect-src 'self'", "default-src 'none'"} {
-		if !strings.Contains(policy, part) || strings.Contains(policy, "unsafe") {
-			t.Errorf("the policy is %s", policy)
-		}
+	if strings.Contains(text, "<style") || strings.Contains(text, `id="tasks"`) {
+		t.Error("the page has a style sheet in it, or the tasks twice")
 	}
-	if text, _ = page(j.ID, "?refresh=off"); strings.Contains(text, "http-equiv") ||
-		!strings.Contains(text, `data-events=""`) {
-		t.Error("a page that is to keep still refreshes")
+	if answer, text := w.send(path+"/signal", "name", "nothing", "value", "", "note", ""); answer.StatusCode < 400 {
+		t.Errorf("a signal that no task waits for: got %s %s", answer.Status, text)
+	}
+	if answer, text := w.send(path+"/signal", "name", "approved", "value", `{"by":"ann"}`, "note", "good"); answer.
+		StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != path {
+		t.Fatalf("got %s %s", answer.Status, text)
+	}
+	w.until(j.ID, ended)
+	if text := w.page(path); !strings.Contains(text, "3 of 3 tasks done") ||
+		!strings.Contains(text, `result: <bdi>{&#34;by&#34;:&#34;ann&#34;}`) || strings.Contains(text, "/signal\"") {
+		t.Errorf("after the signal: %s", text)
+	}
+	answer, _ := w.Ask(w.Request(http.MethodGet, "/flows/"+string(j.ID), ""))
+	if answer.Header.Get("Location") != path {
+		t.Errorf("the old address leads to %q", answer.Header.Get("Location"))
 	}
 	bad := w.submit(client.FlowOrder{Factory: "evil"})
 	w.until(bad.ID, ended)
-	text, _ = page(bad.ID, "")
-	for _, never := range []string{"<script>alert", "<img src=x", "\u202e", "http-equiv", "http://", "https://"} {
+	text = w.page("/jobs/" + string(bad.ID))
+	for _, never := range []string{"<script>alert", "<img src=x", "\u202e"} {
 		if strings.Contains(text, never) {
 			t.Errorf("the page has %q", never)
 		}
 	}
 	// the control
-	if !strings.Contains(text, "REVERTED: 0 of 1 task done") || !strings.Contains(text, `class="failed"`) ||
-		!strings.Contains(text, "&lt;script&gt;alert(1)") {
+	if !strings.Contains(text, "0 of 2 tasks done") || !strings.Contains(text, "&lt;script&gt;alert(1)") {
 		t.Errorf("the page does not show the failure: %s", text)
 	}
-	r := w.Request(http.MethodGet, "/flows/flw_none", "")
-	r.Header.Set("Accept", "text/html")
-	if answer, text := w.Ask(r); answer.StatusCode != http.StatusNotFound ||
-		!strings.Contains(text, "There is no flow with this number.") {
-		t.Errorf("got %s %.200q", answer.Status, text)
+}
+
+// TestMarkOnThePage: a task whose rollback failed is noted as rolled back by hand.
+func TestMarkOnThePage(t *testing.T) {
+	w := openFlows(t, map[string]durable.Factory{"stays": func(json.RawMessage) (flow.Item, error) {
+		no := func(context.Context, *flow.Call) (any, error) {
+			return nil, job.Errorf(job.Invalid, "x", "", "no paper")
+		}
+		return flow.Linear("stays", &flow.Task{Name: "print", Revert: no,
+			Execute: func(context.Context, *flow.Call) (any, error) { return nil, nil }},
+			&flow.Task{Name: "send", Execute: no}), nil
+	}})
+	j := w.submit(client.FlowOrder{Factory: "stays"})
+	w.until(j.ID, func(j *job.Job) bool { return j.State == flow.FailureState })
+	path := "/jobs/" + string(j.ID)
+	if text := w.page(path); !strings.Contains(text, "What the task <bdi>print</bdi> did is not rolled back.") {
+		t.Fatalf("the page does not name the task: %s", text)
 	}
-	if answer, text := w.Ask(w.Request(http.MethodGet, "/assets/flow.js",
-		"")); answer.Header.Get("Content-Type") != "text/javascript; charset=utf-8" ||
-		!strings.Contains(text, "EventSource") {
-		t.Errorf("got %s", answer.Header.Get("Content-Type"))
+	if answer, text := w.send(path+"/reverted", "task", "other", "note", "x", "actor", "ann"); answer.StatusCode < 400 {
+		t.Errorf("another task: got %s %s", answer.Status, text)
 	}
+	if answer, text := w.send(path+"/reverted", "task", "print", "note", "paper shredded", "actor", "ann"); answer.StatusCode !=
+		http.StatusSeeOther {
+		t.Fatalf("got %s %s", answer.Status, text)
+	}
+	if text := w.page(path); strings.Contains(text, "is not rolled back") {
+		t.Errorf("it is still named: %s", text)
+	}
+}
+
+// TestLargeTree: the page of a flow with many tasks shows some, and each that failed.
+func TestLargeTree(t *testing.T) {
+	w := openFlows(t, map[string]durable.Factory{"large": func(json.RawMessage) (flow.Item, error) {
+		var all []flow.Item
+		for i := range 1200 {
+			all = append(all, &flow.Task{Name: fmt.Sprint("task ", i),
+				Execute: func(context.Context, *flow.Call) (any, error) {
+					if i == 1199 {
+						return nil, job.Errorf(job.Invalid, "x", "", "the last one fails")
+					}
+					return nil, nil
+				}})
+		}
+		return flow.Unordered("large", all...), nil
+	}})
+	j := w.submit(client.FlowOrder{Factory: "large", NeverResolve: true})
+	w.until(j.ID, func(j *job.Job) bool { return j.State == flow.FailureState || j.Ended })
+	text := w.page("/jobs/" + string(j.ID))
+	if !strings.Contains(text, "200 more are not shown") || !strings.Contains(text, "the last one fails") ||
+		!strings.Contains(text, "Tasks that failed or wait") || !strings.Contains(text, "<bdi>task 7</bdi>") {
+		t.Errorf("got %d bytes: %.3000s", len(text), text)
+	}
+}
+
+// TestStyleOfPictures compares flow-picture.css with the style sheet of package draw.
+func TestStyleOfPictures(t *testing.T) {
+	const file = "pages/flow-picture.css"
+	if *update {
+		if err := os.WriteFile(file, []byte(draw.Style), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil || string(got) != draw.Style {
+		t.Errorf("%s is stale; run go test ./app/flowfile/http -run TestStyle -update: %v", file, err)
+	}
+}
+
+var update = flag.Bool("update", false, "write the generated style sheet instead of comparing it")
+
+// browsed is a server with a flow that waits, one that failed, and one whose every text is hostile.
+func browsed(t *testing.T) (*harness, map[string]any) {
+	w := openFlows(t, map[string]durable.Factory{"evil": evils, "fails": fails})
+	open := w.submit(client.FlowOrder{File: waits})
+	w.until(open.ID, waiting)
+	bad := w.submit(client.FlowOrder{Factory: "fails", NeverResolve: true})
+	w.until(bad.ID, func(j *job.Job) bool { return j.State == flow.FailureState || j.Ended })
+	return w, map[string]any{"open": open.ID, "failed": bad.ID}
+}
+
+// TestBrowser runs scripts/browser/flow.mjs.
+func TestBrowser(t *testing.T) {
+	w, set := browsed(t)
+	bad := w.submit(client.FlowOrder{Factory: "evil", NeverResolve: true})
+	w.until(bad.ID, func(j *job.Job) bool { return j.State == flow.FailureState || j.Ended })
+	set["pages"] = []string{fmt.Sprint("/jobs/", set["open"]), "/jobs/" + string(bad.ID)}
+	w.Browser(t, "flow.mjs", set)
+}
+
+// TestScreenshots takes the screenshots of docs/.
+func TestScreenshots(t *testing.T) {
+	w, set := browsed(t)
+	w.Shots(t, fmt.Sprint("web-flow=/jobs/", set["open"]))
 }
 
 // TestFlowIsFollowed: changes of tasks are reported though the flow makes no transition, and many of them in few

@@ -6,6 +6,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/openapi"
+	"github.com/stagepost/stagepost/web"
 )
 
 // routes lists the routes of flows.
@@ -35,9 +36,11 @@ func (s *Handlers) routes() []server.Route {
 				"without an ending what Accept asks for. version has no meaning but to make the address a new one.",
 			Handle: s.drawFlow,
 			IO:     openapi.IO{Media: openapi.Drawings, Query: openapi.Query("version")}},
-		{Method: http.MethodGet, Pattern: "/flows/{id}", Who: server.Person,
-			Doc:    "A page about a flow with its graph and its times that follows it; refresh=off keeps it still.",
-			Handle: s.flowPage,
-			IO:     openapi.IO{Media: openapi.HTML, Query: openapi.Query("refresh")}},
+		web.PageRoute("/flows/{id}", server.Person, "Leads to the page about the job, which shows the flow.", nil,
+			s.flowPage),
+		web.FormRoute("/jobs/{id}/signal", server.Person, "Sends a signal to a flow as the form of the page asks.",
+			s.pages.Post(s.signalForm)),
+		web.FormRoute("/jobs/{id}/reverted", server.Person, "Notes that a task was rolled back by hand.",
+			s.pages.Post(s.markForm)),
 	}
 }

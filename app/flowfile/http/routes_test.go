@@ -13,6 +13,7 @@ import (
 var allowed = map[string]string{
 	"/api/v1/flows": "uoa",
 	"/flows/":       "uoa",
+	"/jobs/":        "uoa",
 }
 
 // reasonIn states by hand in which type each route that needs a reason reads it; nil: in the query.

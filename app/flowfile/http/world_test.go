@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/web"
 )
 
 // flowing is the application: flows of files that may do nothing but wait, and those of a test's factories.
@@ -46,6 +47,7 @@ func openFlows(t *testing.T, factories map[string]durable.Factory) *harness {
 	}
 	flows.Bind(e)
 	w := &harness{servertest.Serve(t, server.Options{Engine: e, MaxBody: 4 << 20},
+		func(w *servertest.Harness) server.Part { return web.Part(w.Server) },
 		func(w *servertest.Harness) server.Part {
 			return flowhttp.Part(w.Server, flowing{flows})
 		})}

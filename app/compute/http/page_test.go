@@ -1,0 +1,364 @@
+package computehttp_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine/joblog"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
+	"github.com/stagepost/stagepost/server/servertest"
+	"github.com/stagepost/stagepost/server/token"
+	"github.com/stagepost/stagepost/web"
+)
+
+// openPages is openCompute with the pages of every server.
+func openPages(t *testing.T, change func(*compute.Options, *options)) *computing {
+	t.Helper()
+	return openCompute(t, func(o *compute.Options, so *options) {
+		logs, err := joblog.Open(t.TempDir(), joblog.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = logs.Close() })
+		so.Logs = logs
+		so.before = []servertest.PartOf{func(w *servertest.Harness) server.Part { return web.Part(w.Server) }}
+		if change != nil {
+			change(o, so)
+		}
+	})
+}
+
+// pageForm is a form of the page as browsers send it.
+func (c *computing) pageForm(parts ...part) *http.Request {
+	r := c.form(nil, parts...)
+	r.URL.Path = "/compute"
+	return r
+}
+
+// browse does a request as a browser does.
+func (c *computing) browse(r *http.Request) (*http.Response, string) {
+	r.Header.Set("Accept", "text/html")
+	return c.Ask(r)
+}
+
+func (c *computing) page(path string) string {
+	c.T.Helper()
+	answer, text := c.browse(c.Request(http.MethodGet, path, ""))
+	if answer.StatusCode != http.StatusOK {
+		c.T.Fatalf("%s: got %s: %s", path, answer.Status, text)
+	}
+	return text
+}
+
+const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u202e"
+
+// TestPagesOfCompute: the list with its filters, the output, results and inputs of a job.
+func TestPagesOfCompute(t *testing.T) {
+	c := openPages(t, nil)
+	j := c.order(client.ComputeOrder{Name: "Count the words", Owner: "ann", Labels: map[string]string{"set": "odd"}},
+		"run.sh", "wc -w text\n", "text", "a b c")
+	p := c.runs(j.ID)
+	p.write(client.Stdout, "3 words\n")
+	if text := c.page("/jobs/" + string(j.ID)); !strings.Contains(text, ">3 words\n</pre>") ||
+		!strings.Contains(text, `data-offset="8"`) || !strings.Contains(text, "Download what it has made so far") ||
+		strings.Contains(text, "Download the results") {
+		t.Errorf("a running job: %s", text)
+	}
+	p.end(compute.Ending{}, "counts.txt", "3")
+	done := c.ended(j.ID)
+	text := c.page("/jobs/" + string(j.ID))
+	for _, want := range []string{"Download the results", done.Results.SHA256, "counts.txt?from=results",
+		"text?from=inputs", done.Files[0].SHA256} {
+		if !strings.Contains(text, want) {
+			t.Errorf("an ended job: the page lacks %q: %s", want, text)
+		}
+	}
+	if strings.Contains(text, "data-offset") {
+		t.Error("the page follows the output of a job that has ended")
+	}
+	link := regexp.MustCompile(`href="([^"]*counts.txt\?from=results)"`).FindStringSubmatch(text)
+	if _, content := c.get(link[1]); content != "3" {
+		t.Errorf("the link to the result leads to %q", content)
+	}
+	c.order(client.ComputeOrder{Service: "small", Name: "Another", Owner: "bea"})
+	for q, want := range map[string][2]bool{"": {true, true}, "?service=wide": {true, false},
+		"?owner=bea": {false, true}, "?label=set%3Dodd": {true, false}, "?name=Another": {false, true},
+		"?outcome=ok": {true, false}} {
+		text := c.page("/compute" + q)
+		if strings.Contains(text, "Count the words") != want[0] || strings.Contains(text, ">Another<") != want[1] {
+			t.Errorf("/compute%s: want %v: %s", q, want, text)
+		}
+	}
+	answer, _ := c.browse(c.Request(http.MethodGet, "/compute?service=&name=Another", ""))
+	if answer.Header.Get("Location") != "/compute?name=Another" {
+		t.Errorf("an empty filter leads to %q", answer.Header.Get("Location"))
+	}
+	if _, err := c.Client.CleanCompute(t.Context(), j.ID, client.Act{}); err != nil {
+		t.Fatal(err)
+	}
+	if text := c.page("/jobs/" + string(j.ID)); !strings.Contains(text, "its files were removed") {
+		t.Errorf("a cleaned job: %s", text)
+	}
+}
+
+// TestOutputIsCut: the page has the end of a long output, from a whole line on.
+func TestOutputIsCut(t *testing.T) {
+	c := openPages(t, nil)
+	j := c.order(client.ComputeOrder{})
+	p := c.runs(j.ID)
+	var b strings.Builder
+	for i := range 9000 {
+		fmt.Fprintf(&b, "line %d é\n", i)
+	}
+	p.write(client.Stdout, b.String())
+	text := c.page("/jobs/" + string(j.ID))
+	_, out, _ := strings.Cut(text, `<pre class="output"`)
+	_, out, _ = strings.Cut(out, ">")
+	out, _, _ = strings.Cut(out, "</pre>")
+	if !strings.HasPrefix(out, "line ") || !strings.HasSuffix(out, "line 8999 é\n") || strings.Contains(out, "line 1 ") ||
+		!strings.Contains(text, "This is the end of it.") ||
+		!strings.Contains(text, fmt.Sprintf(`data-offset="%d"`, b.Len())) {
+		t.Errorf("got %.200q ... %q", out, out[max(0, len(out)-200):])
+	}
+}
+
+// TestNewPage sends the form, without files and with some, and follows it to the page of the job.
+func TestNewPage(t *testing.T) {
+	c := openPages(t, func(o *compute.Options, _ *options) { o.UserBytes = 1 << 20 })
+	text := c.page("/compute/new")
+	for _, want := range []string{`enctype="multipart/form-data"`, "of 1.0 MiB", "0 of 50", "at most 1h of time, 1.0 GiB of memory",
+		`data-uploads="/api/v1/compute/uploads"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the form lacks %q: %s", want, text)
+		}
+	}
+	up := c.uploaded("big.bin", "large")
+	answer, text := c.browse(c.pageForm(part{"key", "", "k1"}, part{"title", "", "Words"}, part{"service", "", "wide"},
+		part{"command", "", "cat a\r\ncat big.bin"}, part{"wall", "", "30s"}, part{"memory", "", "64MiB"},
+		part{"labels", "", "a=1, b=2"}, part{"upload", "", up}, part{"file", "a", "x"}))
+	if answer.StatusCode != http.StatusSeeOther {
+		t.Fatalf("got %s: %s", answer.Status, text)
+	}
+	id := job.ID(strings.TrimPrefix(answer.Header.Get("Location"), "/jobs/"))
+	got := c.runs(id).inputs
+	j, err := c.Client.ComputeJob(t.Context(), id)
+	if err != nil || j.Name != "Words" || j.Labels["b"] != "2" || j.Asked.Memory != 64<<20 ||
+		got["a"] != "x" || got["big.bin"] != "large" || got["run.sh"] != "#!/bin/bash\ncat a\ncat big.bin\n" {
+		t.Errorf("got %+v with %v, %v", j, got, err)
+	}
+	if text := c.page("/compute/new"); !strings.Contains(text, "1 running, 0 waiting") || !strings.Contains(text, "1 of 50") {
+		t.Errorf("the quota after one job: %s", text)
+	}
+}
+
+// noFile is the part of a file field in which no file was chosen.
+const noFile = "--edge\r\nContent-Disposition: form-data; name=\"service\"\r\n\r\nwide\r\n" +
+	"--edge\r\nContent-Disposition: form-data; name=\"command\"\r\n\r\ntrue\r\n" +
+	"--edge\r\nContent-Disposition: form-data; name=\"file\"; filename=\"\"\r\n" +
+	"Content-Type: application/octet-stream\r\n\r\n\r\n--edge--\r\n"
+
+// TestNoFile: browsers send a file field in which nothing was chosen as a part without a name.
+func TestNoFile(t *testing.T) {
+	c := openPages(t, nil)
+	r := c.Request(http.MethodPost, "/compute", noFile)
+	r.Header.Set("Content-Type", "multipart/form-data; boundary=edge")
+	if answer, text := c.browse(r); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("got %s: %s", answer.Status, text)
+	}
+}
+
+// TestRefusedForm: each mistake makes no job; the page states it and keeps what was filled in. The form of TestNewPage
+// is the control.
+func TestRefusedForm(t *testing.T) {
+	c := openPages(t, func(o *compute.Options, _ *options) { o.UserBytes = 1000 })
+	good := []part{{"title", "", "Kept " + hostile}, {"service", "", "small"}, {"command", "", "true"}}
+	for want, more := range map[string][]part{
+		"memory 2 GiB is more than the 1 GiB that its service allows": {{"memory", "", "2GiB"}},
+		"time: ":                            {{"wall", "", "soon"}},
+		"processors must be a number":       {{"cores", "", "NaN"}},
+		"a label is written name=value":     {{"labels", "", "x"}},
+		"there is no such upload":           {{"upload", "", strings.Repeat("A", 26)}},
+		"two files":                         {{"file", "run.sh", "x"}},
+		"uploads are flat":                  {{"file", "../evil", "x"}},
+		"may have 1000 bytes of files here": {{"file", "big", strings.Repeat("x", 2000)}},
+	} {
+		answer, text := c.browse(c.pageForm(append(good[:3:3], more...)...))
+		if answer.StatusCode < 400 || answer.StatusCode >= 500 || !strings.Contains(text, want) ||
+			!strings.Contains(text, "The job was not made") || !strings.Contains(text, "Kept &#34;") ||
+			strings.Contains(text, "<script>") {
+			t.Errorf("%s: got %s: %s", want, answer.Status, text)
+		}
+	}
+	for want, parts := range map[string][]part{
+		"the form has no field": {{"nonsense", "", "x"}}, "title was sent twice": {{"title", "", "a"}, {"title", "", "b"}},
+	} {
+		if answer, text := c.browse(c.pageForm(parts...)); answer.StatusCode != 400 || !strings.Contains(text, want) {
+			t.Errorf("%s: got %s: %s", want, answer.Status, text)
+		}
+	}
+	if page, err := c.Client.ComputeJobs(t.Context(), client.ComputeQuery{}); err != nil || len(page.Jobs) != 0 {
+		t.Errorf("%d jobs were made, %v", len(page.Jobs), err)
+	}
+}
+
+// TestWhosePages: a user sees and makes its own jobs, an auditor makes none. The operator is the control.
+func TestWhosePages(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	secrets := map[string]string{}
+	for name, role := range map[string]identity.Role{"ann": identity.Depositor, "bea": identity.Depositor,
+		"oz": identity.Operator, "aud": identity.Auditor} {
+		secret, err := token.New(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[name] = secret.Reveal()
+		if err := token.Add(file, token.Entry{Hash: secret.Hash(), Role: role, Owner: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := token.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := openPages(t, func(_ *compute.Options, so *options) { so.Identities = tokens })
+	as := func(name string, r *http.Request) (*http.Response, string) {
+		r.Header.Set("Authorization", "Bearer "+secrets[name])
+		return c.browse(r)
+	}
+	form := func() *http.Request {
+		return c.pageForm(part{"title", "", "of ann"}, part{"service", "", "wide"}, part{"command", "", "true"})
+	}
+	answer, text := as("ann", form())
+	if answer.StatusCode != http.StatusSeeOther {
+		t.Fatalf("got %s: %s", answer.Status, text)
+	}
+	path := answer.Header.Get("Location")
+	id := job.ID(strings.TrimPrefix(path, "/jobs/"))
+	if _, err := c.Await(t.Context(), id, func(j *job.Job) bool { return j.State == compute.Running }); err != nil {
+		t.Fatal(err)
+	}
+	c.puppet.get(id).write(client.Stdout, "private output")
+	for name, sees := range map[string]bool{"ann": true, "bea": false, "oz": true, "aud": true} {
+		_, list := as(name, c.Request(http.MethodGet, "/compute", ""))
+		_, page := as(name, c.Request(http.MethodGet, path, ""))
+		if strings.Contains(list, "of ann") != sees || strings.Contains(page, "private output") != sees {
+			t.Errorf("%s sees it: %t: %s%s", name, !sees, list, page)
+		}
+		if may := name != "aud"; strings.Contains(list, `href="/compute/new"`) != may {
+			t.Errorf("%s is offered the form: %t", name, !may)
+		}
+		if operator := name == "oz" || name == "aud"; strings.Contains(list, "<h2 id=\"agents\">") != operator {
+			t.Errorf("%s sees the agents: %t", name, !operator)
+		}
+	}
+	if answer, _ := as("aud", form()); answer.StatusCode != http.StatusForbidden {
+		t.Errorf("an auditor makes a job: %s", answer.Status)
+	}
+}
+
+// TestActsOnThePage: a job that has ended is run again, and its files are removed, by the forms of its page.
+func TestActsOnThePage(t *testing.T) {
+	c := openPages(t, nil)
+	j := c.order(client.ComputeOrder{Name: "Again"}, "run.sh", "x")
+	path := "/compute/jobs/" + string(j.ID)
+	c.runs(j.ID)
+	post := func(path, fields string) (*http.Response, string) {
+		r := c.Request(http.MethodPost, path, fields)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		return c.browse(r)
+	}
+	if text := c.page("/jobs/" + string(j.ID)); strings.Contains(text, path+"/clean") {
+		t.Error("the files of a running job can be removed")
+	}
+	if answer, text := post(path+"/clean", "note=x"); answer.StatusCode != http.StatusConflict ||
+		!strings.Contains(text, "it has not ended") {
+		t.Errorf("clean of a running job: got %s: %s", answer.Status, text)
+	}
+	c.finish(j.ID, compute.Ending{})
+	if text := c.page("/jobs/" + string(j.ID)); !strings.Contains(text, path+"/clean") ||
+		!strings.Contains(text, path+"/retry") {
+		t.Errorf("the page has no forms: %s", text)
+	}
+	if answer, _ := post(path+"/retry", "note=x"); answer.StatusCode != http.StatusConflict {
+		t.Errorf("a retry of what completed, without a confirmation: %s", answer.Status)
+	}
+	answer, text := post(path+"/retry", "note=x&confirm=yes&key=k")
+	again := strings.TrimPrefix(answer.Header.Get("Location"), "/jobs/")
+	if answer.StatusCode != http.StatusSeeOther || again == string(j.ID) {
+		t.Fatalf("retry: got %s: %s", answer.Status, text)
+	}
+	if answer, _ := post(path+"/retry", "note=x&confirm=yes&key=k"); answer.Header.Get("Location") != "/jobs/"+again {
+		t.Errorf("a form that is sent twice leads to %q", answer.Header.Get("Location"))
+	}
+	if text := c.page("/jobs/" + again); !strings.Contains(text, `<a href="/jobs/`+string(j.ID)+`">another job</a>`) {
+		t.Errorf("the new job does not name the one that it repeats: %s", text)
+	}
+	if answer, text := post(path+"/clean", "note=done"); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("clean: got %s: %s", answer.Status, text)
+	}
+	if now, err := c.Client.ComputeJob(t.Context(), j.ID); err != nil || now.State != compute.Cleaned {
+		t.Errorf("got %+v, %v", now.State, err)
+	}
+}
+
+// browsed is a server for the tests in a browser: a job that runs, one with results, and one whose every text is
+// hostile.
+func browsed(t *testing.T, title string) (*computing, map[string]any) {
+	c := openPages(t, nil)
+	running := c.order(client.ComputeOrder{Name: "Temperatures of 2025", Owner: "ann"}, "run.sh", "sleep 1\n")
+	c.runs(running.ID).write(client.Stdout, "reads station 1 of 40\nreads station 2 of 40\n")
+	done := c.order(client.ComputeOrder{Name: title, Owner: "ann", Labels: map[string]string{"set": "books"}},
+		"run.sh", "wc -w *\n", "text.txt", "a b c")
+	p := c.runs(done.ID)
+	p.write(client.Stdout, "3 text.txt\n")
+	p.end(compute.Ending{}, "counts.txt", "3\n")
+	c.ended(done.ID)
+	return c, map[string]any{"running": running.ID, "done": done.ID, "title": title}
+}
+
+// TestBrowser runs scripts/browser/compute.mjs.
+func TestBrowser(t *testing.T) {
+	c, set := browsed(t, "Count the words")
+	evil := c.order(client.ComputeOrder{Name: hostile, Owner: hostile[:40], Labels: map[string]string{"x": hostile}},
+		"run.sh", "x", "<img src=x onerror=alert(1)>", "x")
+	p := c.runs(evil.ID)
+	p.write(client.Stdout, hostile)
+	p.write(client.Stderr, hostile)
+	set["evil"], set["piece"] = evil.ID, "written later "+hostile
+	set["pages"] = []string{"/compute", "/compute/new", "/jobs/" + string(evil.ID),
+		"/jobs/" + set1(set, "running"), "/jobs/" + set1(set, "done")}
+	c.Web.Config.Handler = c.writing(c.Web.Config.Handler, p, hostile)
+	c.Browser(t, "compute.mjs", set)
+}
+
+// writing lets the browser have a job write more: POST /test/write.
+func (c *computing) writing(next http.Handler, p *payload, text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/test/write" {
+			p.write(client.Stdout, "written later "+text)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func set1(set map[string]any, name string) string { return string(set[name].(job.ID)) }
+
+// TestScreenshots takes the screenshots of docs/.
+func TestScreenshots(t *testing.T) {
+	c, set := browsed(t, "Count the words of the letters, 1857")
+	c.Shots(t, "web-compute=/compute", "web-compute-new=/compute/new", "web-compute-job=/jobs/"+set1(set, "done"))
+}
