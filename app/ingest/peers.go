@@ -11,8 +11,8 @@ import (
 
 // Peers are programs of another system that work on the same objects, and respect locks of their own.
 type Peers interface {
-	// Lock takes the lock that is theirs for one of the inventory, which the job has. A blocker without times is returned
-	// if a program has it. A job that has it already keeps it.
+	// Lock takes the lock that is theirs for one of the inventory, which the job has. A blocker without times is
+	// returned if a program has it. A job that has it already keeps it.
 	Lock(ctx context.Context, l inventory.Lock) (*job.Blocker, error)
 	// Unlock releases theirs after those of the inventory. It does not wait.
 	Unlock(locks ...inventory.Lock)

@@ -105,8 +105,11 @@ func onFailed(at lifecycle.State, events ...lifecycle.Event) func(*harness) {
 
 func onRequest(do func(h *harness, id job.ID)) func(*harness) {
 	return func(h *harness) {
-		j, err := h.engine.Submit(h.Context(), engine.Order{Kind: access.Kind, Tags: []string{access.SmallTag}, Bytes: 7,
-			Spec: map[string]string{"ark": "ark:/99999/fk4a", "name": "a"}})
+		j, err := h.engine.Submit(
+			h.Context(),
+			engine.Order{Kind: access.Kind, Tags: []string{access.SmallTag}, Bytes: 7,
+				Spec: map[string]string{"ark": "ark:/99999/fk4a", "name": "a"}},
+		)
 		h.ok(err)
 		do(h, j.ID)
 	}
@@ -152,19 +155,34 @@ func jobLines(entry, dir, last string, retries int, message string, more ...stri
 	if last != "null" {
 		last = `"` + last + `"`
 	}
-	status := fmt.Sprintf(`{"last_modified":"now","last_successful_status":%s,"message":"%s","retry_count":%d,"status":"%s"}`,
-		last, message, retries, strings.ToUpper(state[:1])+state[1:])
-	return batchLines("Processing", "Success", append(more,
-		"/batches/bid0/states/batch-"+dir+"/jid0", "/jobs/jid0/bid bid0", "/jobs/jid0/configuration ...",
-		`/jobs/jid0/identifiers {"local_id":[],"primary_id":""}`, "/jobs/jid0/priority "+strings.TrimLeft(name[:2], "0"),
-		"/jobs/jid0/space_needed 0", "/jobs/jid0/status "+status, "/jobs/states/"+entry)...)
+	status := fmt.Sprintf(
+		`{"last_modified":"now","last_successful_status":%s,"message":"%s","retry_count":%d,"status":"%s"}`,
+		last,
+		message,
+		retries,
+		strings.ToUpper(state[:1])+state[1:],
+	)
+	return batchLines("Processing", "Success", append(
+		more,
+		"/batches/bid0/states/batch-"+dir+"/jid0",
+		"/jobs/jid0/bid bid0",
+		"/jobs/jid0/configuration ...",
+		`/jobs/jid0/identifiers {"local_id":[],"primary_id":""}`,
+		"/jobs/jid0/priority "+strings.TrimLeft(name[:2], "0"),
+		"/jobs/jid0/space_needed 0",
+		"/jobs/jid0/status "+status,
+		"/jobs/states/"+entry,
+	)...)
 }
 
 func accessLines(code int, token, state, message string, more ...string) []string {
 	return append([]string{
 		`/access/small/qid0/status {"last_modified":"now","message":"` + message + `","status":"` + state + `"}`,
-		fmt.Sprintf(`/access/small/qid0/token {"cloud-content-byte":7,"delivery-node":0,"message":"%s","status":%d,"token":"acc"}`,
-			token, code)}, more...)
+		fmt.Sprintf(
+			`/access/small/qid0/token {"cloud-content-byte":7,"delivery-node":0,"message":"%s","status":%d,"token":"acc"}`,
+			token,
+			code,
+		)}, more...)
 }
 
 // Directories of references that had one remain.
@@ -209,7 +227,11 @@ func situations() []situation {
 		{"job created", onJob(record.Pending, nothing), jobLines("pending/05-jid0", "processing", "null", 0, "")},
 		{"job claimed", onJob(record.Pending, claim),
 			jobLines("pending/05-jid0", "processing", "null", 0, "", "/jobs/jid0/lock")},
-		{"job held", onJob(record.Pending, byOperator(record.Hold)), jobLines("held/05-jid0", "processing", "null", 0, "")},
+		{
+			"job held",
+			onJob(record.Pending, byOperator(record.Hold)),
+			jobLines("held/05-jid0", "processing", "null", 0, ""),
+		},
 		{"job held and released", onJob(record.Pending, byOperator(record.Hold, record.Release)),
 			jobLines("pending/05-jid0", "processing", "null", 0, "")},
 		{"job held and deleted", onJob(record.Pending, byOperator(record.Hold, record.Delete)),
@@ -236,7 +258,11 @@ func situations() []situation {
 		{"access claimed", onRequest(claim), accessLines(201, queued, "Pending", "", "/access/small/qid0/lock")},
 		{"access processed", onRequest(driven(record.Processing)), accessLines(201, queued, "Processing", "Success")},
 		{"access completed", onRequest(driven(record.Completed)), accessLines(200, queued, "Completed", "Success")},
-		{"access failed", onRequest(driven(record.Processing, failure)), accessLines(500, "broken", "Failed", "broken")},
+		{
+			"access failed",
+			onRequest(driven(record.Processing, failure)),
+			accessLines(500, "broken", "Failed", "broken"),
+		},
 		{"access failed and requeued", onRequest(driven(record.Processing, failure, byOperator(record.Requeue))),
 			accessLines(201, queued, "Pending", "")},
 		{"access failed and retried", onRequest(driven(record.Processing, failure, byOperator(record.Retry))),

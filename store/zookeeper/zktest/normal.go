@@ -21,9 +21,9 @@ var (
 )
 
 // Normal returns the nodes of Merritt as sorted lines "PATH DATA" that do not depend on the run: ids are numbered in
-// their order (bid0, jid0, qid0), times are "now", and keys and ids that only Stagepost writes are left out. Of a submission
-// and of a configuration "..." is left. Left out are nodes that every tree has, nodes that only have children, and the
-// nodes below /stagepost.
+// their order (bid0, jid0, qid0), times are "now", and keys and ids that only Stagepost writes are left out. Of a
+// submission and of a configuration "..." is left. Left out are nodes that every tree has, nodes that only have
+// children, and the nodes below /stagepost.
 func Normal(t testing.TB, c *zk.Conn) []string {
 	t.Helper()
 	all := Tree(t, c, "/")

@@ -166,7 +166,11 @@ func TestObjectLocks(t *testing.T) {
 	h := newHarness(t)
 	other, s := h.open()
 	ctx := t.Context()
-	paths := []string{layout.StorageLock("ark:/1/a"), layout.InventoryLock("ark:/1/a"), layout.LocalIDLock("l", "ark:/1/a")}
+	paths := []string{
+		layout.StorageLock("ark:/1/a"),
+		layout.InventoryLock("ark:/1/a"),
+		layout.LocalIDLock("l", "ark:/1/a"),
+	}
 	for _, path := range paths {
 		h.ok(other.LockObject(ctx, path, "one"))
 		h.is(h.q.LockObject(ctx, path, "two"), queue.ErrLocked)
