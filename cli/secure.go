@@ -8,8 +8,16 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/stagepost/stagepost/client/credential"
 )
+
+// CertificateFlag adds the flag that names the directory of a certificate to a command of workers or agents.
+func (c *Call) CertificateFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.Settings.Identity, "certificate", "",
+		"directory with the certificate of this worker or agent (stagepost work enrol); defaults to none")
+}
 
 // Credential returns the certificate of the settings; nil if there is none.
 func (c *Call) Credential() (*credential.Credential, error) {

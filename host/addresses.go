@@ -86,7 +86,8 @@ func openAddress(ctx context.Context, s *Settings, setting, address string, log 
 	}
 	if !listen.Loopback(address) && (setting != "listen" || s.TLSCert == "" && s.CADir == "") {
 		log.Warn("tokens and data cross the network unencrypted to this address: set tls.cert and tls.key_file, "+
-			"or ca.dir (listen only), put a proxy with TLS in front of it, or use a private network", "address", l.Addr().String())
+			"or ca.dir (listen only), put a proxy with TLS in front of it, or use a private network", "address",
+			l.Addr().String())
 	}
 	return l, nil
 }

@@ -128,8 +128,8 @@ func (c *commands) revokeMember() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke NAME DIR",
 		Short: "Revoke the certificates and enrolment tokens of a member",
-		Long: "Revokes the certificates and the enrolment tokens of a member. The next request with such a certificate " +
-			"is refused, and open requests end within a second.",
+		Long: "Revokes the certificates and the enrolment tokens of a member. The next request with such a " +
+			"certificate is refused, and open requests end within a second.",
 		Example: "  stagepost admin ca revoke lab-1 /srv/stagepost/ca",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {

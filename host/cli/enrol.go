@@ -15,7 +15,7 @@ import (
 
 // enrol is the command by which a worker or an agent gets its certificate.
 func (c *commands) enrol() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "enrol TOKENFILE",
 		Short: "Exchange an enrolment token for the certificate of this worker or agent",
 		Long: `Makes a key, and exchanges the enrolment token of a file (- for standard input) at the server of --server for a certificate of it. Both are kept
@@ -49,6 +49,8 @@ expires. One that has expired, since its machine was off for too long, is replac
 			return nil
 		},
 	}
+	c.CertificateFlag(cmd)
+	return cmd
 }
 
 // enrolment reads an enrolment token.

@@ -76,6 +76,7 @@ second signal ends it at once. stagepost workers shows it, stagepost workers dra
 	cli.DurationFlag(f, &s.drain, "drain-after", 0, "off",
 		"after which the worker takes no more jobs, and ends when it has none; off: never")
 	c.Complete(cmd, "sandbox", "auto", "native", "bwrap", "none", "require")
+	c.CertificateFlag(cmd)
 	cmd.AddCommand(c.enrol())
 	return cmd
 }

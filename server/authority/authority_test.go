@@ -265,7 +265,8 @@ func TestCertificatesThatAreRefused(t *testing.T) {
 		t.Errorf("another one was revoked: %v", err)
 	}
 
-	pair, err := tls.LoadX509KeyPair(filepath.Join(foreign, "credential.pem"), filepath.Join(foreign, "credential.pem"))
+	file := filepath.Join(foreign, "credential.pem")
+	pair, err := tls.LoadX509KeyPair(file, file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +285,8 @@ func TestCertificatesThatAreRefused(t *testing.T) {
 	}
 
 	for _, most := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		conn, err := tls.Dial("tcp", strings.TrimPrefix(h.url, "https://"), &tls.Config{RootCAs: roots, MaxVersion: most})
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(h.url, "https://"),
+			&tls.Config{RootCAs: roots, MaxVersion: most})
 		if err == nil {
 			_ = conn.Close()
 		}
@@ -420,8 +422,8 @@ func TestInit(t *testing.T) {
 			t.Errorf("%+v was enrolled", m)
 		}
 	}
-	if _, err := authority.Revoke(dir, "nobody", time.Now()); !errors.Is(err, authority.ErrUnknown) {
-		t.Errorf("nobody: %v", err)
+	if _, err := authority.Revoke(dir, "lab-9", time.Now()); !errors.Is(err, authority.ErrUnknown) {
+		t.Errorf("a name without a member: %v", err)
 	}
 }
 

@@ -32,7 +32,9 @@ func (o *offering) Capacity(context.Context) (compute.Capacity, error) {
 	return compute.Capacity{Services: slices.Clone(o.services)}, nil
 }
 
-func (o *offering) Submit(context.Context, *compute.Parcel) (compute.Notice, error) { return compute.Notice{}, nil }
+func (o *offering) Submit(context.Context, *compute.Parcel) (compute.Notice, error) {
+	return compute.Notice{}, nil
+}
 
 // TestLimitedAgent: an agent gets the jobs of the services that its certificate names, whatever it offers.
 func TestLimitedAgent(t *testing.T) {

@@ -91,6 +91,7 @@ The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POL
 		"listen beyond loopback without a token: every caller that reaches the address can run commands on this "+
 			"machine")
 	c.Complete(cmd, "sandbox", "auto", "native", "bwrap", "none", "require")
+	c.CertificateFlag(cmd)
 	cmd.AddCommand(c.agentDoctor(), c.agentDrain(), c.agentResume())
 	return cmd
 }
