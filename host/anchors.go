@@ -24,6 +24,10 @@ func (r *Server) openAnchors(s *Settings) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
+	if r.store.Histories == nil && len(own) > 0 {
+		r.Log.Warn("histories get no time stamps", "reason", "a store of kind "+r.store.Jobs.Properties().Name+
+			" has no numbers of all entries", "remedy", "remove the setting anchor.url, or keep the jobs in sqlite")
+	}
 	if s.AnchorEvery <= 0 || r.store.Histories == nil {
 		return nil
 	}

@@ -281,8 +281,8 @@ func TestMigrateStopped(t *testing.T) {
 	full := t.TempDir()
 	filled(t, full, n)
 	for _, way := range []string{"there", "back"} {
-		t.Run(way, func(t *testing.T) {
-			for at, finished := 1, false; !finished; at++ {
+		for at, finished := 1, false; !finished; at++ {
+			t.Run(fmt.Sprint(way, " ", at), func(t *testing.T) {
 				dir, url := t.TempDir(), newDatabase(t)
 				if err := os.CopyFS(dir, os.DirFS(full)); err != nil {
 					t.Fatal(err)
@@ -304,18 +304,12 @@ func TestMigrateStopped(t *testing.T) {
 					return nil
 				}
 				_, err := m.Run(t.Context())
-				if finished = err == nil; finished {
-					if at < 10 {
-						t.Errorf("only %d steps", at)
-					}
-				} else if !errors.Is(err, stop) {
-					t.Fatal(err)
-				} else {
+				switch finished = !errors.Is(err, stop); {
+				case finished && (err != nil || at < 10):
+					t.Fatalf("%d steps, %v", at-1, err)
+				case !finished:
 					refusesServers(t, to, dir, last)
-				}
-				if !finished {
-					again := migration(from, to, dir)
-					if done := run(t, again); done.Tables[0].Rows != n+2 {
+					if done := run(t, migration(from, to, dir)); done.Tables[0].Rows != n+2 {
 						t.Errorf("after %s: %+v", last, done)
 					}
 				}
@@ -324,8 +318,8 @@ func TestMigrateStopped(t *testing.T) {
 				} else {
 					useSQLite(t, dir, n+3)
 				}
-			}
-		})
+			})
+		}
 	}
 }
 

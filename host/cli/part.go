@@ -44,7 +44,7 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 				c.token(), c.user(), c.authority(), c.health(), c.clock(), c.fsck(), c.verify(), c.export(),
 				c.accept(), c.backup(), c.restore(), c.config()), c.fixity()},
 			Server: []*cobra.Command{c.serve(), c.work(), c.version()},
-			More:   []*cobra.Command{c.verifyExport()},
+			More:   []*cobra.Command{c.verifyExport(), c.migrate()},
 			Hidden: []*cobra.Command{c.docs()},
 			Code:   code,
 			Hint: func(err error, _ int) string {

@@ -122,12 +122,17 @@ func (c content) Once(ctx context.Context) (o transfer.Once, err error) {
 	return o, err
 }
 
-// Clear is part of transfer.Target. The words stay: rows that are written next have the same.
+// Clear is part of transfer.Target. The words stay: rows that are written next have the same. Entries get the numbers
+// of others again, so that another series of commits begins.
 func (c content) Clear(ctx context.Context) error {
 	return c.write(ctx, func(l *ledger.Ledger, r *records) error {
 		r.nextRow, r.nextEvent = 1, 1
 		r.cache.clear()
 		l.LoadAudit(0, job.Hash{})
+		r.head.series = newSeries()
+		if err := r.run("UPDATE head SET series = ?", r.head.series); err != nil {
+			return r.try(err)
+		}
 		return r.try(r.c.Exec(`DELETE FROM job_now; DELETE FROM job_made; DELETE FROM job_data; DELETE FROM job_key;
 DELETE FROM event; DELETE FROM task; DELETE FROM hold; DELETE FROM message; DELETE FROM audit; DELETE FROM given`))
 	})
@@ -267,14 +272,17 @@ func Moved(dir string) (moved bool, err error) {
 // markVersion is the schema that has marks.
 const markVersion = 6
 
-// refuseMarked refuses a store of a migration.
+// refuseMarked refuses a store of a migration, unless a migration opens it. What an unfinished one misses is written
+// again.
 func (s *Store) refuseMarked(c *conn.Conn) error {
-	if s.options.Migrates {
-		return nil
-	}
 	m, err := markOf(c)
-	if err == nil {
-		err = m.Refuse(s.dir)
+	switch {
+	case err != nil:
+		return err
+	case !s.options.Migrates:
+		return m.Refuse(s.dir)
+	case m.State == transfer.Unfinished:
+		s.options.accept = func(string) {}
 	}
-	return err
+	return nil
 }
