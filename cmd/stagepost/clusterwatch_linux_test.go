@@ -45,8 +45,8 @@ func listenAt(ctx context.Context, t *testing.T, m *member, id job.ID, seq int64
 	return &listener{t: t, lines: lines, answer: answer, seq: seq}
 }
 
-// until reads the history up to an entry. Each entry must follow the one before. It fails if a sign of life comes first:
-// then the server was not notified of the change, but read the record again after a time.
+// until reads the history up to an entry. Each entry must follow the one before. It fails if a sign of life comes
+// first: then the server was not notified of the change, but read the record again after a time.
 func (l *listener) until(seq int64) {
 	l.t.Helper()
 	for l.seq < seq {
