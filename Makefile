@@ -68,7 +68,7 @@ define SOAK
 ./cmd/stagepost -run BigArchive -archived-files 10000
 ./cmd/stagepost -run TestArchiveKill$$ -archive-kills 0
 ./web -run TestFirstPage -page-jobs 1000000 -page-time 100ms
-./cmd/stagepost -run TestCluster$$ -cluster.jobs 1000 -cluster.disturbances 100
+./cmd/stagepost -run TestCluster$$ -cluster.jobs 5000 -cluster.time 5m
 ./cmd/stagepost -run TestClusterDatabase -cluster.faults
 endef
 export SOAK

@@ -27,7 +27,7 @@ type signInSettings struct {
 	Tokens         string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost admin token new); without tokens, users, oidc.issuer and proxy.user every client that reaches the server may do everything"`
 	Users          string        `name:"users" for:"serve" doc:"file of the local users, who sign in with a password (stagepost admin user new); it is made if it is missing; defaults to none"`
 	PublicURL      string        `name:"url" for:"serve" doc:"the address of the server as browsers use it, such as https://jobs.example.org; oidc.issuer needs it; defaults to that of listen"`
-	SessionDir     string        `name:"session.dir" for:"serve" doc:"directory of the sessions of browsers, which several servers may share; defaults to sessions in the data directory"`
+	SessionDir     string        `name:"session.dir" for:"serve" doc:"directory of the sessions of browsers, which several servers may share; defaults to sessions in the shared directory, of one server alone in the data directory"`
 	SessionIdle    time.Duration `name:"session.idle" for:"serve" default:"2h" doc:"how long after its last use a session ends"`
 	SessionLongest time.Duration `name:"session.longest" for:"serve" default:"24h" doc:"how long after its beginning a session ends"`
 	RoleRules      string        `name:"roles" for:"serve" doc:"roles of people whom oidc.issuer or proxy.user authenticates: ROLE=GROUP or ROLE:GROUPS-OF-JOBS=GROUP, each rule ends with a semicolon, and the first that fits counts; the group * is everybody"`
@@ -181,7 +181,7 @@ func (r *Server) openSignIn(s *Settings, oidc *signin.OIDC) (err error) {
 	o := signin.Options{Dir: s.SessionDir, Tokens: r.tokens, OIDC: oidc, Idle: s.SessionIdle, Longest: s.SessionLongest,
 		TLS: s.tls()}
 	if o.Dir == "" {
-		o.Dir = filepath.Join(r.Data, SessionDir)
+		o.Dir = filepath.Join(r.Shared, SessionDir)
 	}
 	if s.Users != "" {
 		if o.Users, err = account.Open(s.Users, time.Now); err != nil {

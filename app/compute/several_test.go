@@ -1,14 +1,17 @@
 package compute_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
@@ -77,6 +80,40 @@ func TestStageOfAnotherServer(t *testing.T) {
 			time.Sleep(time.Second)
 			if _, err := os.Stat(begun); (err == nil) != shared {
 				t.Errorf("it is there: %v", err)
+			}
+		})
+	}
+}
+
+// deaf is a store whose hints are lost.
+type deaf struct{ job.Store }
+
+func (deaf) Watch(context.Context, func([]job.Hint)) {}
+
+// TestUsageAtAnotherServer: what an owner has is counted again in time at a server to which no hint came of what
+// another server removed. Control: on a store that one process owns, there are no other commits, and nothing is counted
+// again.
+func TestUsageAtAnotherServer(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		runInBubble(t, fmt.Sprint("shared ", shared), func(t *testing.T) {
+			var store job.Store = mem.New()
+			if shared {
+				store = several{store}
+			}
+			o := quick(t)
+			o.UserBytes = 1 << 20
+			agents := map[string]compute.Executor{"a1": newFake()}
+			first := newHarnessOn(t, store, o, agents)
+			j := first.until(first.upload("ada", "true").ID, compute.Completed)
+			second := newHarnessOn(t, deaf{store}, o, agents)
+			eventually(t, "the other server counts", func() bool { return second.app.Usage("ada") == j.Bytes })
+			if _, err := first.app.Clean(t.Context(), j.ID, compute.Request{By: lifecycle.Owner, Actor: "ada"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(11 * time.Minute)
+			synctest.Wait()
+			if n := second.app.Usage("ada"); (n == 0) != shared {
+				t.Errorf("the other server counts %d bytes", n)
 			}
 		})
 	}

@@ -194,7 +194,7 @@ func (a *App) count(ctx context.Context) {
 	}
 	pause := 100 * time.Millisecond
 	for {
-		err := u.load(ctx, a.engine.Store())
+		err := u.load(ctx, a.engine.Store(), nil)
 		if err == nil {
 			break
 		}
@@ -207,18 +207,55 @@ func (a *App) count(ctx context.Context) {
 		pause = min(2*pause, 10*time.Second)
 	}
 	close(u.ready)
+	var again <-chan time.Time
+	if !a.engine.Store().Properties().Exclusive {
+		tick := time.NewTicker(recountEvery)
+		defer tick.Stop()
+		again = tick.C
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-u.doubts:
 			u.read(ctx, a.engine.Store())
+		case <-again:
+			if err := u.recount(ctx, a.engine.Store()); err != nil && ctx.Err() == nil {
+				a.log.Warn("compute: the files that are here could not be counted again", "error", err)
+			}
 		}
 	}
 }
 
-// load takes in the records that were there before. What is reported meanwhile is newer, and stands.
-func (u *usage) load(ctx context.Context, store job.Store) error {
+// recountEvery is how often the records are counted again where other servers change them: hints of their commits may
+// be lost.
+const recountEvery = 10 * time.Minute
+
+// recount reads all records, and those of which it knows and that are in no list: they were cleaned or purged.
+func (u *usage) recount(ctx context.Context, store job.Store) error {
+	u.mu.Lock()
+	left := map[job.ID]bool{}
+	for id, c := range u.of {
+		if c.bytes != 0 {
+			left[id] = true
+		}
+	}
+	u.mu.Unlock()
+	if err := u.load(ctx, store, left); err != nil {
+		return err
+	}
+	u.mu.Lock()
+	for id := range left {
+		u.unread[id] = true
+	}
+	u.mu.Unlock()
+	u.read(ctx, store)
+	return nil
+}
+
+// load takes in the records that are there, and removes those from left. What is reported meanwhile is newer, and
+// stands.
+func (u *usage) load(ctx context.Context, store job.Store, left map[job.ID]bool) error {
 	for q := (job.Query{Kinds: []job.Kind{JobKind}, Oldest: true, Limit: 1000}); ; {
 		page, err := store.List(ctx, q)
 		if err != nil {
@@ -228,6 +265,7 @@ func (u *usage) load(ctx context.Context, store job.Store) error {
 		for i := range page.Jobs {
 			if j := &page.Jobs[i]; j.State != Cleaned {
 				u.take(j)
+				delete(left, j.ID)
 			}
 		}
 		u.mu.Unlock()
@@ -244,8 +282,20 @@ func (u *usage) read(ctx context.Context, store job.Store) {
 	u.unread = map[job.ID]bool{}
 	u.mu.Unlock()
 	for id := range ids {
-		if j, err := store.Get(ctx, id); err == nil {
+		j, err := store.Get(ctx, id)
+		if err == nil {
 			u.record(&j)
+		} else if job.KindOf(err) == job.NotFound {
+			u.purged(id)
 		}
 	}
+}
+
+// purged forgets a record that is not there any more.
+func (u *usage) purged(id job.ID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	c := u.of[id]
+	u.add(c.owner, -c.bytes)
+	delete(u.of, id)
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,8 +22,9 @@ import (
 )
 
 var (
-	clusterJobs  = flag.Int("cluster.jobs", 12, "jobs of each kind in TestCluster")
-	clusterTurns = flag.Int("cluster.disturbances", 8, "how often TestCluster disturbs a server or a worker")
+	clusterJobs  = flag.Int("cluster.jobs", 12, "jobs of each of the four kinds in TestCluster")
+	clusterTurns = flag.Int("cluster.disturbances", 8, "how often TestCluster disturbs a server or a worker, at least")
+	clusterTime  = flag.Duration("cluster.time", 0, "how long TestCluster disturbs servers and workers, at least")
 	clusterSeed  = flag.Uint64("cluster.seed", 1, "of the disturbances of TestCluster")
 )
 
@@ -41,6 +45,7 @@ type cluster struct {
 	of       *pgtest.Server
 	database string
 	shared   string
+	lives    string // lifecycle files
 	servers  []*member
 	workers  []*exec.Cmd
 	chance   *rand.Rand
@@ -81,8 +86,14 @@ func newCluster(t *testing.T, servers, workers int) *cluster {
 			t.Fatal(err)
 		}
 	}
-	c := &cluster{t: t, of: of, database: of.URL("cluster"), shared: t.TempDir(),
+	c := &cluster{t: t, of: of, database: of.URL("cluster"), shared: t.TempDir(), lives: t.TempDir(),
 		chance: rand.New(rand.NewPCG(*clusterSeed, 0))}
+	count, err := os.ReadFile("../../examples/worker/count.yaml")
+	patient := strings.Replace(tally, "timeout: 1m", "timeout: 1m\n    attempts: 20", 1)
+	if err = errors.Join(err, os.WriteFile(filepath.Join(c.lives, "count.yaml"), count, 0o600),
+		os.WriteFile(filepath.Join(c.lives, "tally.yaml"), []byte(patient), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	for range servers {
 		c.servers = append(c.servers, &member{proxy: of.Proxy(t), front: newRelay(t), data: t.TempDir()})
 	}
@@ -108,19 +119,25 @@ func newCluster(t *testing.T, servers, workers int) *cluster {
 func (c *cluster) begin(m *member) {
 	c.t.Helper()
 	m.victim = raise(c.t, m.data, "--store", databaseURL(m.proxy.Through(c.database)), "--shared", c.shared,
-		"--lease", clusterLease.String(), "--lifecycle-dir", "../../examples/worker", "--log-level", "error")
+		"--lease", clusterLease.String(), "--lifecycle-dir", c.lives, "--lifecycle-remote", "--log-level", "error")
 	m.front.to.Store(strings.TrimPrefix(m.url, "http://"))
 }
 
+// worker starts worker i: stagepost work, or one of the examples.
 func (c *cluster) worker(i int) *exec.Cmd {
 	c.t.Helper()
-	return startWorker(c.t, i, c.servers[i%len(c.servers)].front.Addr().String())
+	address := c.servers[i%len(c.servers)].front.Addr().String()
+	if i%3 == 0 {
+		return startWork(c.t, i, "http://"+address)
+	}
+	return startWorker(c.t, i, address)
 }
 
-// disturb kills a server or a worker, stops a server beyond its lease, or cuts its connections to the database.
+// disturb kills a server or a worker, stops a server beyond its lease, or cuts or delays its connections to the
+// database.
 func (c *cluster) disturb() string {
 	m := c.servers[c.chance.IntN(len(c.servers))]
-	switch c.chance.IntN(4) {
+	switch c.chance.IntN(5) {
 	case 0:
 		m.kill(c.t)
 		c.begin(m)
@@ -133,6 +150,11 @@ func (c *cluster) disturb() string {
 	case 2:
 		m.proxy.Arm(1 + c.chance.IntN(20))
 		return "cut a connection to the database"
+	case 3:
+		heal := m.proxy.Partition()
+		<-time.After(2 * clusterLease) // as above
+		heal()
+		return "partition a server from the database"
 	}
 	i := c.chance.IntN(len(c.workers))
 	killWorker(c.workers[i])
@@ -140,9 +162,10 @@ func (c *cluster) disturb() string {
 	return "kill a worker"
 }
 
-// TestCluster has three servers and six workers on one database. Depositors submit batches at any server while servers
-// and workers are killed, stopped beyond their lease, and lose connections at random. Nothing acknowledged is lost,
-// nothing is done twice, every batch is reported once, and records, histories and stored files are sound.
+// TestCluster has three servers and six workers on one database, two of which are stagepost work. Depositors submit
+// batches at any server, and jobs for the workers are ordered, while servers and workers are killed, stopped beyond
+// their lease, partitioned from the database, and lose connections at random. Nothing acknowledged is lost, nothing is
+// done twice, every batch is reported once, and records, histories and stored files are sound.
 func TestCluster(t *testing.T) {
 	for _, tool := range []string{"python3", "curl", "jq"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -150,29 +173,42 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	c := newCluster(t, 3, 6)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute+*clusterTime+time.Duration(*clusterJobs)*time.Second/2)
 	defer cancel()
 	api, err := client.New("http://"+c.servers[0].front.Addr().String(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	texts := orderTexts(ctx, t, api, *clusterJobs)
+	var texts, tallies []job.ID
 	d := &depositors{acked: map[string]job.ID{}}
 	permits, stop := c.deposit(ctx, d)
-	turns, permitted := map[string]int{}, 0
-	for n := range *clusterTurns {
-		due := *clusterJobs * (n + 1) / *clusterTurns
-		for ; permitted < due; permitted++ { // these batches are under way during the disturbance
+	turns, begun := map[string]int{}, time.Now()
+	for n := 0; n < *clusterTurns || time.Since(begun) < *clusterTime; n++ {
+		due := *clusterJobs * min(n+1, *clusterTurns) / *clusterTurns
+		if *clusterTime > 0 {
+			due = min(*clusterJobs, 1+int(float64(*clusterJobs)*time.Since(begun).Seconds()/clusterTime.Seconds()))
+		}
+		for len(texts) < due { // these jobs are under way during the disturbance
+			texts = append(texts, orderText(ctx, t, api, len(texts)))
+			tallies = append(tallies, orderTally(ctx, t, api, len(tallies)))
 			permits <- struct{}{}
 		}
 		turns[c.disturb()]++
+	}
+	disturbed := time.Since(begun)
+	for len(texts) < *clusterJobs { // the time was over before the share of the last disturbance
+		texts = append(texts, orderText(ctx, t, api, len(texts)))
+		tallies = append(tallies, orderTally(ctx, t, api, len(tallies)))
 	}
 	waitAcked(ctx, t, d, *clusterJobs, permits)
 	stop()
 	waitEnded(ctx, t, api, len(texts))
 	for i, id := range texts {
 		checkText(ctx, t, api, id, i)
+	}
+	for _, id := range tallies {
+		endedTally(ctx, t, api, id)
 	}
 	poisoned := finish(t, api, d)
 	for key, id := range d.acked {
@@ -184,7 +220,9 @@ func TestCluster(t *testing.T) {
 			t.Errorf("%s: %v\n%s", command, err, out)
 		}
 	}
-	t.Logf("seed %d: %v; %d batches acknowledged, %d failed as poison", *clusterSeed, turns, len(d.acked), poisoned)
+	t.Logf("seed %d: %v in %v; %d texts, %d tallies, %d batches acknowledged, of which %d failed as poison; %v in all",
+		*clusterSeed, turns, disturbed.Round(time.Second), len(texts), len(tallies), len(d.acked), poisoned,
+		time.Since(begun).Round(time.Second))
 }
 
 // deposit submits a batch or two at some server for each permit, until the returned function is called.

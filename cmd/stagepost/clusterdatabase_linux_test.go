@@ -17,7 +17,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-var clusterFaults = flag.Bool("cluster.faults", false, "run TestClusterDatabase, which waits for time limits of the store")
+var clusterFaults = flag.Bool("cluster.faults", false,
+	"run TestClusterDatabase, which waits for time limits of the store")
 
 // batch submits one batch and waits for its end.
 func (c *cluster) batch(ctx context.Context, api *client.Client, key string) {

@@ -268,7 +268,7 @@ func unapplied(t *testing.T, dir string) int64 {
 
 // finish waits for the end of every acknowledged batch and checks what became of it.
 func finish(t *testing.T, c *client.Client, d *depositors) (poisoned int) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+time.Duration(len(d.acked))*time.Second/5)
 	defer cancel()
 	for key, id := range d.acked {
 		if err := c.Watch(ctx, id, 0, func(client.Update) error { return nil }); err != nil {

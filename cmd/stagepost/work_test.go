@@ -73,10 +73,7 @@ func TestWorkKilled(t *testing.T) {
 		}
 	}()
 	for i := range *workedJobs {
-		j, err := c.Create(ctx, api.Order{Kind: "lab.tally", Key: fmt.Sprint("tally-", i)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := orderTally(ctx, t, c, i)
 		victim := rand.IntN(len(workers))
 		switch i % 6 {
 		case 1:
@@ -84,7 +81,7 @@ func TestWorkKilled(t *testing.T) {
 			workers[victim] = startWork(t, victim, address)
 		case 3: // longer than the lease, and than others need to finish the job
 			_ = syscall.Kill(-workers[victim].Process.Pid, syscall.SIGSTOP)
-			endedTally(ctx, t, c, j.ID)
+			endedTally(ctx, t, c, id)
 			_ = syscall.Kill(-workers[victim].Process.Pid, syscall.SIGCONT)
 		case 5:
 			server.kill(t)
@@ -98,6 +95,16 @@ func TestWorkKilled(t *testing.T) {
 	for i := range page.Jobs {
 		endedTally(ctx, t, c, page.Jobs[i].ID)
 	}
+}
+
+// orderTally orders job i of the lifecycle tally.
+func orderTally(ctx context.Context, t *testing.T, c *client.Client, i int) job.ID {
+	t.Helper()
+	j, err := c.Create(ctx, api.Order{Kind: "lab.tally", Key: fmt.Sprint("tally-", i)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j.ID
 }
 
 // endedTally waits for the end of a job and checks what is left of it.

@@ -82,14 +82,20 @@ func orderTexts(ctx context.Context, t *testing.T, c *client.Client, n int) []jo
 	t.Helper()
 	var ids []job.ID
 	for i := range n {
-		spec := fmt.Sprintf(`{"text":%q}`, strings.TrimSpace(strings.Repeat("word ", words(i))))
-		j, err := c.Create(ctx, api.Order{Kind: "demo.count", Key: fmt.Sprint("text-", i), Spec: json.RawMessage(spec)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, j.ID)
+		ids = append(ids, orderText(ctx, t, c, i))
 	}
 	return ids
+}
+
+// orderText orders the job of text i.
+func orderText(ctx context.Context, t *testing.T, c *client.Client, i int) job.ID {
+	t.Helper()
+	spec := fmt.Sprintf(`{"text":%q}`, strings.TrimSpace(strings.Repeat("word ", words(i))))
+	j, err := c.Create(ctx, api.Order{Kind: "demo.count", Key: fmt.Sprint("text-", i), Spec: json.RawMessage(spec)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j.ID
 }
 
 // relay passes connections on to the server at its present address: each process of the server has another port.

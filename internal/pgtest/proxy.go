@@ -19,7 +19,8 @@ type Proxy struct {
 	at    int        // the call, from 1; 0: none
 	calls int
 	cut   string
-	once  func() // called at the chosen call instead of cutting
+	once  func()        // called at the chosen call instead of cutting
+	whole chan struct{} // open while the network is partitioned; nil: it is not
 }
 
 // Proxy starts a proxy, which ends with the test.
@@ -78,6 +79,31 @@ func (p *Proxy) Calls() (n int, cut string) {
 	return p.calls, p.cut
 }
 
+// Partition delays all that either side sends until heal is called, as a network does that loses all packets: no
+// connection ends, and new ones get no answer. It is called again only after heal.
+func (p *Proxy) Partition() (heal func()) {
+	whole := make(chan struct{})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.whole = whole
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.whole = nil
+		close(whole)
+	}
+}
+
+// arrive waits until the network is not partitioned.
+func (p *Proxy) arrive() {
+	p.mu.Lock()
+	whole := p.whole
+	p.mu.Unlock()
+	if whole != nil {
+		<-whole
+	}
+}
+
 // strikes reports whether the present call is the one that is cut.
 func (p *Proxy) strikes(what string) bool {
 	p.mu.Lock()
@@ -109,12 +135,12 @@ func (p *Proxy) pass(client net.Conn) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		defer end()
-		relay(client, server, func() bool { return p.strikes("before a write") },
+		relay(client, server, func() bool { p.arrive(); return p.strikes("before a write") },
 			func() bool { return p.strikes("after a write") })
 	})
 	both.Go(func() {
 		defer end()
-		relay(server, client, func() bool { return p.strikes("an answer") }, func() bool { return false })
+		relay(server, client, func() bool { p.arrive(); return p.strikes("an answer") }, func() bool { return false })
 	})
 	both.Wait()
 }
