@@ -216,5 +216,5 @@ type ComputeUsage struct {
 	Owners []ComputeOwner `json:"owners"`
 	// bytes of files that one owner may have here; missing: no bound
 	MostBytes int64 `json:"most_bytes,omitempty"`
-	More   bool           `json:"more,omitempty"` // there are more jobs than were counted
+	More      bool  `json:"more,omitempty"` // there are more jobs than were counted
 }

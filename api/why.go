@@ -24,6 +24,15 @@ type Explanation struct {
 	Attempts string `json:"attempts"`
 }
 
+// Expected states when an open job should end, from what was measured of others. What is not known is missing.
+type Expected struct {
+	Job    job.ID    `json:"job"`
+	At     time.Time `json:"at"`
+	StepMS int64     `json:"step_ms,omitempty"` // how long jobs usually stay in its state
+	Finish time.Time `json:"finish,omitzero"`   // when it should end, at the present pace
+	Longer bool      `json:"longer,omitempty"`  // it stays in its state for longer than 95 of 100 jobs
+}
+
 // Move is a legal event with those who may cause it.
 type Move struct {
 	Event lifecycle.Event `json:"event"`

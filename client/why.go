@@ -18,6 +18,11 @@ func (c *Client) Why(ctx context.Context, id job.ID, at time.Time) (Explanation,
 	return get[Explanation](ctx, c, jobPath(id, "/why"), v)
 }
 
+// Expected returns when a job should end, as far as that is known.
+func (c *Client) Expected(ctx context.Context, id job.ID) (Expected, error) {
+	return get[Expected](ctx, c, jobPath(id, "/expected"), nil)
+}
+
 // StuckQuery asks for stuck jobs; empty fields do not restrict.
 type StuckQuery struct {
 	Kinds  []job.Kind

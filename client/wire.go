@@ -109,6 +109,7 @@ type (
 	ErasePerson          = api.ErasePerson
 	Event                = job.Event
 	Explanation          = api.Explanation
+	Expected             = api.Expected
 	FindPeople           = api.FindPeople
 	FixedOrphans         = api.FixedOrphans
 	Fixity               = api.Fixity

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -173,6 +174,23 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	x.Not = listed(x.Not)
 	x.Moves = listed(x.Moves)
 	return Reply(w, x)
+}
+
+// expected answers when a job should end.
+func (s *Server) expected(w http.ResponseWriter, r *http.Request) error {
+	if err := Params(r).Err(); err != nil {
+		return err
+	}
+	x, err := s.Expect(r.Context(), JobID(r))
+	if err != nil {
+		return err
+	}
+	return Reply(w, x)
+}
+
+// Expect states when a job should end, as far as that is known. Who may see the job is decided before.
+func (s *Server) Expect(ctx context.Context, id job.ID) (api.Expected, error) {
+	return s.explainer.Expect(ctx, id)
 }
 
 func (s *Server) counts(w http.ResponseWriter, r *http.Request) error {

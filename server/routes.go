@@ -121,6 +121,9 @@ func (s *Server) jobRoutes() []Route {
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/why", Who: Person,
 			Doc: "What it waits for and what would move it, now or at the time `at`.", Handle: s.why,
 			IO: openapi.IO{Out: api.Explanation{}, Query: openapi.Query("at")}},
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/expected", Who: Person,
+			Doc: "When it should end, from the durations of others of its kind; a batch by the pace of its own jobs. " +
+				"What is not known is missing.", Handle: s.expected, IO: openapi.IO{Out: api.Expected{}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/diagram.svg", Who: Person,
 			Doc: "Its lifecycle as a drawing, with its path and its state, now or at the time `at`.", Handle: s.diagram,
 			IO: openapi.IO{Media: openapi.SVG, Query: openapi.Query("at")}},

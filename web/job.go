@@ -65,6 +65,7 @@ type jobView struct {
 	Data     string
 	Log      string        // its address
 	Files    string        // address of the page with its files; empty: it has none
+	Expected string        // when it should end
 	Page     string        // of the application, for the depositor
 	Details  template.HTML // of the application
 	Reorders bool          // the reader may change the priority
@@ -139,6 +140,13 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 	v := viewJob(h.Pages, &in)
 	if path := h.FilesOf(&in.Job.Job); path != "" {
 		v.Files = JobPath(in.Job.ID) + "/files"
+	}
+	if !v.Past && !in.Job.Ended {
+		var x api.Expected
+		if err := h.Get(r, "/api/v1/jobs/"+url.PathEscape(string(in.Job.ID))+"/expected", &x); err != nil {
+			return nil, err
+		}
+		v.Expected = Expectation(&x)
 	}
 	f := &Frame{Title: v.Name, Plain: true}
 	if !v.Past {

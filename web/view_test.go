@@ -267,3 +267,23 @@ func TestInline(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+func TestExpectation(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	in := func(d time.Duration) time.Time { return now.Add(d) }
+	for want, x := range map[string]api.Expected{
+		"": {},
+		"Usually 12 minutes for this step; about 3 hours until the end at present.": {
+			StepMS: 12 * 60_000, Finish: in(3*time.Hour + 10*time.Minute)},
+		"Usually less than a minute for this step.":                                  {StepMS: 30_000},
+		"About 2 days until the end at present.":                                     {Finish: in(49 * time.Hour)},
+		"Usually 1 minute for this step. This step takes longer than usual now.":     {StepMS: 60_000, Longer: true},
+		"This step takes longer than usual now.":                                     {Longer: true},
+		"Usually 1 hour for this step; less than a minute until the end at present.": {StepMS: 55 * 60_000, Finish: in(0)},
+	} {
+		x.At = now
+		if got := Expectation(&x); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

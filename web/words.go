@@ -124,6 +124,48 @@ func largest(d time.Duration) string {
 	return strings.Join(words[:min(2, len(words))], " ")
 }
 
+// Expectation states in words when a job should end; "" if nothing is known.
+func Expectation(x *api.Expected) string {
+	var all []string
+	if x.StepMS > 0 {
+		all = append(all, "Usually "+roughly(time.Duration(x.StepMS)*time.Millisecond)+" for this step")
+	}
+	if left := x.Finish.Sub(x.At); !x.Finish.IsZero() {
+		all = append(all, about(roughly(left))+" until the end at present")
+	}
+	text := strings.Join(all, "; ")
+	if text != "" {
+		text = strings.ToUpper(text[:1]) + text[1:] + "."
+	}
+	if x.Longer {
+		text = strings.TrimSpace(text + " This step takes longer than usual now.")
+	}
+	return text
+}
+
+// about marks a number as not exact.
+func about(text string) string {
+	if text[0] >= '0' && text[0] <= '9' {
+		return "about " + text
+	}
+	return text
+}
+
+// roughly writes a duration for people, with one unit.
+func roughly(d time.Duration) string {
+	for _, u := range []struct {
+		of   time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
+		if n := int((d + u.of/2) / u.of); d >= u.of*9/10 && n == 1 {
+			return "1 " + u.name
+		} else if d >= u.of*9/10 {
+			return strconv.Itoa(n) + " " + u.name + "s"
+		}
+	}
+	return "less than a minute"
+}
+
 func percent(part, whole any) int {
 	p, _ := strconv.ParseFloat(fmt.Sprint(part), 64)
 	w, _ := strconv.ParseFloat(fmt.Sprint(whole), 64)

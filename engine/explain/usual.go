@@ -29,6 +29,10 @@ type Usual struct {
 	Limit time.Duration // the 95th percentile, at least a minute; or the default
 	Stays int           // in the sample
 	Known bool          // Limit is computed from them; else it is the default
+
+	Typical time.Duration // the median; zero: there are too few
+	// the median of the time from the entry into the state to the end of jobs that ended well; zero: there are too few
+	Rest time.Duration
 }
 
 // usual caches the usual durations by kind. Its zero value is ready.
@@ -59,14 +63,16 @@ func (e *Explainer) Usual(ctx context.Context, k job.Kind) (map[lifecycle.State]
 	if old, ok := u.kinds[k]; ok && now.Sub(old.at) < usualFresh && !now.Before(old.at) {
 		return old.states, nil
 	}
-	stays, err := e.stays(ctx, k)
+	stays, rests, err := e.stays(ctx, w.Life, k)
 	if err != nil {
 		return nil, err
 	}
 	states := map[lifecycle.State]Usual{}
 	for _, s := range w.Life.Stages() {
 		if s.Kind != lifecycle.End {
-			states[s.State] = usualOf(k, stays[s.State])
+			of := usualOf(k, stays[s.State])
+			of.Rest = median(rests[s.State])
+			states[s.State] = of
 		}
 	}
 	if u.kinds == nil {
@@ -87,16 +93,29 @@ func usualOf(k job.Kind, stays []time.Duration) Usual {
 	}
 	slices.Sort(stays)
 	nth := int(math.Ceil(0.95*float64(len(stays)))) - 1
-	return Usual{Limit: max(stays[nth], usualFloor), Stays: len(stays), Known: true}
+	return Usual{Limit: max(stays[nth], usualFloor), Stays: len(stays), Known: true, Typical: median(stays)}
 }
 
-// stays reads how long jobs of a kind stayed in the states that they left.
-func (e *Explainer) stays(ctx context.Context, k job.Kind) (map[lifecycle.State][]time.Duration, error) {
-	all := map[lifecycle.State][]time.Duration{}
+// median returns the lower median; zero for fewer than [usualLeast].
+func median(all []time.Duration) time.Duration {
+	if len(all) < usualLeast {
+		return 0
+	}
+	slices.Sort(all)
+	return all[(len(all)-1)/2]
+}
+
+// samples are durations by state.
+type samples map[lifecycle.State][]time.Duration
+
+// stays reads how long jobs of a kind stayed in the states that they left, and how long after the entry into a state
+// those ended that ended well.
+func (e *Explainer) stays(ctx context.Context, life *lifecycle.Table, k job.Kind) (all, rests samples, err error) {
+	all, rests = samples{}, samples{}
 	for ended, n := range map[bool]int{true: usualEnded, false: usualMoved} {
 		page, err := e.store.List(ctx, job.Query{Kinds: []job.Kind{k}, Ended: &ended, Limit: n})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for i := range page.Jobs {
 			history, err := e.store.History(ctx, page.Jobs[i].ID, 0, 0)
@@ -104,16 +123,36 @@ func (e *Explainer) stays(ctx context.Context, k job.Kind) (map[lifecycle.State]
 				continue
 			}
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			addStays(all, history)
+			if page.Jobs[i].Outcome == lifecycle.OK {
+				addRests(rests, life, history)
+			}
 		}
 	}
-	return all, nil
+	return all, rests, nil
+}
+
+// addRests adds the times from each entry into a state to the first end.
+func addRests(all samples, life *lifecycle.Table, history []job.Event) {
+	ended := func(h job.Event) bool {
+		stage, _ := life.Stage(h.To)
+		return stage.Kind == lifecycle.End
+	}
+	end := slices.IndexFunc(history, ended)
+	if end < 0 {
+		return
+	}
+	for i, h := range history[:end] {
+		if i == 0 || h.To != history[i-1].To {
+			all[h.To] = append(all[h.To], max(history[end].At.Sub(h.At), 0))
+		}
+	}
 }
 
 // addStays adds the stays of one history. Loops do not end a stay.
-func addStays(all map[lifecycle.State][]time.Duration, history []job.Event) {
+func addStays(all samples, history []job.Event) {
 	if len(history) == 0 {
 		return
 	}

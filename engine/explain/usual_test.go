@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/engine/operator"
@@ -213,6 +214,58 @@ func TestStuckListsMessages(t *testing.T) {
 		r := stuckJobs(t, w, explain.StuckQuery{Kinds: []job.Kind{"test.letter"}})
 		if len(r.Messages) != 1 || r.Messages[0].Key != "k" || r.Messages[0].Error == "" || r.Messages[0].Body != nil {
 			t.Errorf("got %+v", r.Messages)
+		}
+	})
+}
+
+// TestExpect: a job that waits or works states its usual step and its end once 20 others ended well, and nothing before,
+// under a hold, or when it has ended.
+func TestExpect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sorting(t)
+		defer w.stop()
+		expect := func(id job.ID) api.Expected {
+			t.Helper()
+			x, err := w.Expect(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return x
+		}
+		for i := range 19 {
+			w.post(engine.Order{Group: fmt.Sprintf("%dm", i+1)})
+		}
+		time.Sleep(30 * time.Minute)
+		early := w.post(engine.Order{Group: "20m"})
+		time.Sleep(time.Minute)
+		if x := expect(early.ID); x.StepMS != 0 || !x.Finish.IsZero() || x.Longer {
+			t.Errorf("after 19 others: got %+v", x)
+		}
+		time.Sleep(30 * time.Minute)
+		late := w.post(engine.Order{Group: "90m"})
+		time.Sleep(time.Minute)
+		if x := expect(late.ID); time.Duration(x.StepMS)*time.Millisecond != 10*time.Minute ||
+			x.Finish.Sub(x.At).Round(time.Minute) != 9*time.Minute || x.Longer {
+			t.Errorf("after 20 others of 1 to 20 minutes, in the second minute: got %+v", x)
+		}
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Job: late.ID}, "ann", "x", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if x := expect(late.ID); x.StepMS != 0 || !x.Finish.IsZero() {
+			t.Errorf("under a hold: got %+v", x)
+		}
+		if _, err := w.Operator().Release(t.Context(), job.Scope{Job: late.ID}, "ann", ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Minute)
+		if x := expect(late.ID); !x.Finish.IsZero() || !x.Longer {
+			t.Errorf("longer than all others: got %+v", x)
+		}
+		if x := expect(early.ID); x.StepMS != 0 || !x.Finish.IsZero() || x.Longer {
+			t.Errorf("a job that has ended: got %+v", x)
+		}
+		if _, err := w.Expect(t.Context(), "let_none"); job.KindOf(err) != job.NotFound {
+			t.Errorf("got %v", err)
 		}
 	})
 }

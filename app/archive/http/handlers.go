@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
@@ -17,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/hooks"
 	"github.com/stagepost/stagepost/server/problem"
+	"github.com/stagepost/stagepost/web"
 )
 
 // Maker makes archives, and reads their sources. *archive.App implements it.
@@ -89,15 +91,14 @@ type Archive interface {
 type Handlers struct {
 	*server.Server
 	Archive Archive
+	pages   *web.Pages
 }
 
 // Part gives the routes of archives for a server. A nil server is enough to list the routes; a nil application refuses
 // requests.
 func Part(s *server.Server, app Archive) server.Part {
-	h := &Handlers{s, app}
-	return server.Part{Routes: h.routes(), About: archive.About, Pages: server.Pages{Kinds: map[job.Kind]server.Named{
-		archive.Kind: {One: "archive job", Many: "archive jobs", Application: "Archive"},
-	}}}
+	h := &Handlers{s, app, web.New(s, files)}
+	return server.Part{Routes: slices.Concat(h.routes(), h.pageRoutes()), About: archive.About, Pages: h.sitePages()}
 }
 
 func (s *Handlers) app() (Archive, error) {

@@ -31,6 +31,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/web"
 )
 
 // sources have one directory with the courses maps and notes.
@@ -65,6 +66,7 @@ type harness struct {
 	pdfs    *pdf.App
 	disk    *disk
 	dir     string
+	part    servertest.PartOf // the routes of its archives, for another server
 }
 
 // options are those of an application with two locations and without a time-stamp authority.
@@ -216,10 +218,11 @@ func open(t *testing.T) *harness {
 	events.Bind(e)
 	pdfs.Bind(e)
 	h.pdfs = pdfs
+	h.part = func(w *servertest.Harness) server.Part {
+		return archivehttp.Part(w.Server, &application{app, events, pdfs})
+	}
 	h.Harness = servertest.Serve(t, server.Options{Engine: e},
-		func(w *servertest.Harness) server.Part {
-			return archivehttp.Part(w.Server, &application{app, events, pdfs})
-		})
+		func(w *servertest.Harness) server.Part { return web.Part(w.Server) }, h.part)
 	h.Run()
 	return h
 }

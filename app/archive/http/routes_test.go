@@ -14,6 +14,8 @@ import (
 // allowed lists by hand which roles may use what is below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
 	"/api/v1/archive/":                       "oa",
+	"/archive":                               "uoa",
+	"/archive/{source}":                      "oa",
 	"/api/v1/archive/events/":                "*",
 	"/api/v1/archive/archives":               "uoa",
 	"/api/v1/archive/archives/{id}/holds":    "oa",
