@@ -59,7 +59,8 @@ var (
 
 // JobLife is the whole life of a compute job as the server sees it. What the agent last reported is the state; when the
 // agent is silent the state is Unknown, and only the job's time limit turns silence into failure.
-var JobLife = lifecycle.Must("compute.job",
+var JobLife = lifecycle.Must(
+	"compute.job",
 	lifecycle.OnQueue(Queued, "A user's upload brings it here; a worker takes it when quota and an agent are free.",
 		onPass(Begin, Processing, byWorker, "The user and the service have a slot left, and an agent has capacity."),
 		on(Cancel, Killed, byPerson, "Cancelled before it was sent anywhere.").Sets(lifecycle.Cancelled),
@@ -110,9 +111,18 @@ var JobLife = lifecycle.Must("compute.job",
 				"running it.").Sets(lifecycle.Cancelled),
 		onPass(Fetch, Retrieving, byWorker, "It had already ended by itself."),
 	),
-	lifecycle.OnEnd(Completed, lifecycle.OK, "The output can be downloaded until MAX_AGE.", onClean()),
-	lifecycle.OnEnd(Failed, lifecycle.Failed, "It failed; the output that exists can be downloaded until MAX_AGE.",
-		onClean()),
+	lifecycle.OnEnd(
+		Completed,
+		lifecycle.OK,
+		"The output can be downloaded until its files are removed, after compute.keep.",
+		onClean(),
+	),
+	lifecycle.OnEnd(
+		Failed,
+		lifecycle.Failed,
+		"It failed; the output that exists can be downloaded until compute.keep has passed.",
+		onClean(),
+	),
 	lifecycle.OnEnd(Invalid, lifecycle.Failed, "It was refused before it ran, and the message has the reason.",
 		onClean()),
 	lifecycle.OnEnd(Killed, lifecycle.Cancelled, "It was ended on request or at its time limit.", onClean()),
@@ -136,7 +146,7 @@ func onCancel() lifecycle.Transition {
 
 // onClean removes the files of an ended job or payload.
 func onClean() lifecycle.Transition {
-	return on(Clean, Cleaned, byTimer, "MAX_AGE has passed since it ended; its files are removed.")
+	return on(Clean, Cleaned, byTimer, "compute.keep has passed since it ended; its files are removed.")
 }
 
 // PayloadLife is the life of a payload: the job as its agent sees it, in the agent's own store.

@@ -30,7 +30,8 @@ func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x 
 	}
 	if len(history) > 0 {
 		last := &history[len(history)-1]
-		x.Rule = fmt.Sprintf("%s -%s-> %s: %s", last.From, last.Event, last.To, b.Sentence)
+		x.Rule = fmt.Sprintf("%s -%s-> %s: %s", last.From, last.Event, last.To,
+			strings.TrimPrefix(b.Sentence, string(last.To)+": "))
 		if last.Cause != "" {
 			x.Rule += " [" + last.Cause + "]"
 		}
