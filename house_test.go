@@ -199,6 +199,8 @@ var rules = []rule{
 	{"server/account", "internal/sharedfile server/identity", "local users in a file: no job, no route"},
 	{"server/authority", "job lifecycle engine api server internal/durable internal/secretfile internal/sharedfile",
 		"the local certificate authority: a source of identities, with its routes"},
+	{"server/grants", "lifecycle internal/sharedfile server/account server/authority server/identity server/token",
+		"it compares the files that give access"},
 	{"server/ratelimit", "", "it counts"},
 	{"server/token", "internal/sharedfile server/identity", "API tokens in a file: no job, no route"},
 	{"server/servertest", "job lifecycle engine api client server store/mem",

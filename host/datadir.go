@@ -39,6 +39,7 @@ func (s *Settings) DurableData() []backup.Entry {
 			"list of certificates of workers and agents, if it is kept here"},
 		{Name: SessionDir, How: backup.Left, What: "sessions of browsers, unless `session.dir` names another directory",
 			Reason: "people sign in again; a restore must not bring back a session that was ended"},
+		{Name: grantsName, How: backup.Linked, What: "which tokens, users and enrolment tokens the audit log has"},
 		{Name: anchorsName, How: backup.Linked, What: "anchors of the histories with their time stamps"},
 		{Name: "logs", How: backup.Late, What: "logs of jobs"},
 		{Name: MailDir, How: backup.Late, What: "mails, unless `mail.smtp` is set"},

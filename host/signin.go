@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/account"
 	"github.com/stagepost/stagepost/server/authority"
+	"github.com/stagepost/stagepost/server/grants"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/signin"
 	"github.com/stagepost/stagepost/server/token"
@@ -153,6 +154,10 @@ func (r *Server) openIdentities(s *Settings) error {
 	}
 	if proxy != nil {
 		r.identities = append(r.identities, proxy)
+	}
+	if s.Tokens != "" || s.Users != "" || s.CADir != "" {
+		r.grants = &grants.Files{Tokens: s.Tokens, Users: s.Users, Authority: s.CADir,
+			Seen: filepath.Join(r.Shared, grantsName)}
 	}
 	return nil
 }

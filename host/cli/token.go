@@ -196,13 +196,20 @@ func (c *commands) revokeToken() *cobra.Command {
 	return cmd
 }
 
-// remark enters why a file of tokens was changed in the file itself: no server needs to be there.
-func remark(file, what string, e *token.Entry, note string) error {
+// changedBy names the person who changes a file, and why.
+func changedBy(note string) string {
+	who := cli.Whoami("")
 	if note == "" {
-		return nil
+		return who
 	}
-	text := fmt.Sprintf("%s %s %s %s %s by %s: %s", time.Now().UTC().Format(time.RFC3339), what, e.Hash.String()[:16],
-		e.Role, e.Owner, cli.Whoami(""), note)
+	return who + ": " + note
+}
+
+// remark enters who changed a file of tokens, and why, in the file itself: no server needs to be there. A server
+// enters it in the audit log from there.
+func remark(file, what string, e *token.Entry, note string) error {
+	text := fmt.Sprintf("%s %s %s %s %s by %s", time.Now().UTC().Format(time.RFC3339), what, e.Hash.String()[:16],
+		e.Role, e.Owner, changedBy(note))
 	if err := token.Remark(file, text); err != nil {
 		return fmt.Errorf("the file is changed, without the note: %w", err)
 	}
