@@ -202,7 +202,7 @@ var rules = []rule{
 	{"server/grants", "lifecycle internal/sharedfile server/account server/authority server/identity server/token",
 		"it compares the files that give access"},
 	{"server/ratelimit", "", "it counts"},
-	{"server/token", "internal/sharedfile server/identity", "API tokens in a file: no job, no route"},
+	{"server/token", "api internal/sharedfile server/identity", "API tokens in a file: no job, no route"},
 	{"server/servertest", "job lifecycle engine api client server store/mem",
 		"a server for tests, on a store in memory"},
 	{"server", "job lifecycle engine flow api server",

@@ -39,3 +39,22 @@ func (r *Server) enterGrants(ctx context.Context) {
 		}
 	}
 }
+
+// usesEvery is the shortest time between two writes of the last uses of tokens.
+const usesEvery = time.Minute
+
+// flushUses writes the last uses of tokens once a minute at most, and when ctx ends.
+func (r *Server) flushUses(ctx context.Context) {
+	tick := time.NewTicker(usesEvery)
+	defer tick.Stop()
+	for ended := false; !ended; {
+		select {
+		case <-ctx.Done():
+			ended = true
+		case <-tick.C:
+		}
+		if err := r.tokens.FlushUses(); err != nil {
+			r.Log.Warn("the last uses of tokens cannot be written", "error", err)
+		}
+	}
+}

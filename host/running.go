@@ -382,6 +382,9 @@ func (r *Server) run() {
 			r.fail(fmt.Errorf("listen: %w", err))
 		}
 	})
+	if r.tokens != nil {
+		r.stopped.Go(func() { r.flushUses(ctx) })
+	}
 	if r.grants != nil {
 		r.stopped.Go(func() { r.enterGrants(ctx) })
 	}

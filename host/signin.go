@@ -137,6 +137,7 @@ func (r *Server) openIdentities(s *Settings) error {
 		if r.tokens, err = token.Open(s.Tokens); err != nil {
 			return cli.Usage(err)
 		}
+		r.tokens.Note(token.NewUses(filepath.Join(r.Shared, token.UsesName)))
 		r.identities = append(r.identities, r.tokens)
 	}
 	if err := r.openAuthority(s); err != nil {
