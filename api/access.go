@@ -89,3 +89,21 @@ type MemberCertificate struct {
 	Expires     time.Time `json:"expires"`
 	Revoked     time.Time `json:"revoked,omitzero"`
 }
+
+// Tokens lists the tokens that may use the API.
+type Tokens struct {
+	Tokens []Token `json:"tokens"`
+}
+
+// Token is a token of the API, without its text.
+type Token struct {
+	Hash    string    `json:"hash"` // its SHA-256
+	Role    string    `json:"role"`
+	Work    string    `json:"work,omitempty"`   // what a worker may claim
+	Groups  string    `json:"groups,omitempty"` // to which a depositor or operator is limited
+	Owner   string    `json:"owner"`
+	Expires time.Time `json:"expires,omitzero"`
+	Expired bool      `json:"expired,omitempty"`
+	Comment string    `json:"comment,omitempty"`
+	Used    time.Time `json:"used,omitzero"` // when it was used last, to the minute
+}

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -77,4 +78,15 @@ func (c *Client) Clock(ctx context.Context) (Clock, error) {
 // ConfirmClock has the server trust the clock of its machine as it is now. Refused when nothing speaks against it.
 func (c *Client) ConfirmClock(ctx context.Context, confirm ConfirmClock) (Clock, error) {
 	return send[Clock](ctx, c, http.MethodPost, "/api/v1/admin/clock", nil, confirm)
+}
+
+// Tokens lists the tokens that may use the API, and when each was used last.
+func (c *Client) Tokens(ctx context.Context) ([]api.Token, error) {
+	a, err := get[api.Tokens](ctx, c, "/api/v1/admin/tokens", nil)
+	return a.Tokens, err
+}
+
+// Members lists the certificates of workers and agents, and the enrolment tokens that were not used.
+func (c *Client) Members(ctx context.Context) (api.Members, error) {
+	return get[api.Members](ctx, c, "/api/v1/admin/members", nil)
 }

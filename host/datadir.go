@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/backup"
+	"github.com/stagepost/stagepost/server/token"
 )
 
 // Omissible are the parts that a backup may leave out.
@@ -37,8 +38,10 @@ func (s *Settings) DurableData() []backup.Entry {
 		{Name: "users", How: backup.Linked, What: "the file of local users, if it is kept here"},
 		{Name: authorityDir, How: backup.Linked, What: "the local certificate authority (`ca.dir`): its key, and the " +
 			"list of certificates of workers and agents, if it is kept here"},
+		{Name: token.UsesName, How: backup.Linked, What: "when each token was used last"},
 		{Name: SessionDir, How: backup.Left, What: "sessions of browsers, unless `session.dir` names another directory",
 			Reason: "people sign in again; a restore must not bring back a session that was ended"},
+		{Name: grantsName, How: backup.Linked, What: "which tokens, users and enrolment tokens the audit log has"},
 		{Name: anchorsName, How: backup.Linked, What: "anchors of the histories with their time stamps"},
 		{Name: "logs", How: backup.Late, What: "logs of jobs"},
 		{Name: MailDir, How: backup.Late, What: "mails, unless `mail.smtp` is set"},

@@ -27,6 +27,7 @@ import (
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/authority"
+	"github.com/stagepost/stagepost/server/grants"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/metrics"
@@ -64,6 +65,7 @@ type Server struct {
 	tokens     *token.Tokens        // nil: none
 	authority  *authority.Authority // nil: none
 	signIn     *signin.SignIn       // nil: people do not sign in by a page
+	grants     *grants.Files        // nil: no file gives access
 	identities identity.Sources     // none: each client may do everything
 	closers    []io.Closer          // closed in reverse order at the end
 	stop       context.CancelFunc
@@ -380,6 +382,12 @@ func (r *Server) run() {
 			r.fail(fmt.Errorf("listen: %w", err))
 		}
 	})
+	if r.tokens != nil {
+		r.stopped.Go(func() { r.flushUses(ctx) })
+	}
+	if r.grants != nil {
+		r.stopped.Go(func() { r.enterGrants(ctx) })
+	}
 	r.watch(ctx, r.store.Dead)
 	for _, a := range r.apps {
 		if f, ok := a.(module.Failing); ok {

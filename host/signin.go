@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/account"
 	"github.com/stagepost/stagepost/server/authority"
+	"github.com/stagepost/stagepost/server/grants"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/signin"
 	"github.com/stagepost/stagepost/server/token"
@@ -136,6 +137,7 @@ func (r *Server) openIdentities(s *Settings) error {
 		if r.tokens, err = token.Open(s.Tokens); err != nil {
 			return cli.Usage(err)
 		}
+		r.tokens.Note(token.NewUses(filepath.Join(r.Shared, token.UsesName)))
 		r.identities = append(r.identities, r.tokens)
 	}
 	if err := r.openAuthority(s); err != nil {
@@ -153,6 +155,10 @@ func (r *Server) openIdentities(s *Settings) error {
 	}
 	if proxy != nil {
 		r.identities = append(r.identities, proxy)
+	}
+	if s.Tokens != "" || s.Users != "" || s.CADir != "" {
+		r.grants = &grants.Files{Tokens: s.Tokens, Users: s.Users, Authority: s.CADir,
+			Seen: filepath.Join(r.Shared, grantsName)}
 	}
 	return nil
 }

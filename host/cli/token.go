@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/quantity"
@@ -35,26 +37,8 @@ Authorization: Bearer stp_...`,
 		c.newToken(), c.listTokens(), c.revokeToken())
 }
 
-// shownToken is a line of the file as it is printed.
-type shownToken struct {
-	Hash    string    `json:"hash"`
-	Role    string    `json:"role"`
-	Work    string    `json:"work,omitempty"`
-	Groups  string    `json:"groups,omitempty"`
-	Owner   string    `json:"owner"`
-	Expires time.Time `json:"expires,omitzero"`
-	Expired bool      `json:"expired,omitempty"`
-	Comment string    `json:"comment,omitempty"`
-}
-
-func showToken(e token.Entry) shownToken {
-	return shownToken{
-		Hash: e.Hash.String(), Role: string(e.Role), Work: string(e.Work), Groups: string(e.Groups), Owner: e.Owner,
-		Expires: e.Expires,
-		Comment: e.Comment,
-		Expired: !e.Expires.IsZero() && !time.Now().Before(e.Expires),
-	}
-}
+// showToken returns a line of the file as it is printed.
+func showToken(e token.Entry) api.Token { return e.Shown(nil, time.Now()) }
 
 func (c *commands) newToken() *cobra.Command {
 	var owner, role, expires, comment, note string
@@ -100,8 +84,8 @@ alone, if it is missing.`,
 			}
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(struct {
-					Token string `json:"token"`
-					shownToken
+					Text string `json:"token"`
+					api.Token
 				}{secret.Reveal(), showToken(e)})
 			}
 			c.Out.Line("%s", secret.Reveal())
@@ -135,19 +119,28 @@ func (c *commands) listTokens() *cobra.Command {
 		Use:     "list FILE",
 		Example: "  stagepost admin token list /srv/stagepost/tokens",
 		Short:   "List the tokens of a file, and every wrong line of it",
-		Args:    cobra.ExactArgs(1),
+		Long: "Lists the tokens of a file, and every wrong line of it. USED is when the server of the data " +
+			"directory (--data) accepted\nthe token last, to the minute.",
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			entries, err := token.Read(args[0])
 			if err != nil {
 				return tokenError(err)
 			}
+			used, err := token.ReadUses(filepath.Join(cmp.Or(c.host.Shared, c.Settings.Data), token.UsesName))
+			if err != nil {
+				return err
+			}
 			slices.SortStableFunc(entries, func(a, b token.Entry) int { return cmp.Compare(a.Owner, b.Owner) })
-			all := []shownToken{}
+			all := []api.Token{}
 			var rows [][]string
 			for _, e := range entries {
-				one := showToken(e)
+				one := e.Shown(used, time.Now())
 				all = append(all, one)
-				until := "-"
+				until, last := "-", "-"
+				if !one.Used.IsZero() {
+					last = c.Out.When(one.Used)
+				}
 				if !one.Expires.IsZero() {
 					until = c.Out.When(one.Expires)
 				}
@@ -155,12 +148,12 @@ func (c *commands) listTokens() *cobra.Command {
 					until += " (expired)"
 				}
 				rows = append(rows, []string{one.Hash[:16], identity.WriteScope(e.Role, e.Groups, e.Work), one.Owner,
-					until, one.Comment})
+					until, last, one.Comment})
 			}
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(all)
 			}
-			return c.Out.Table([]string{"HASH", "ROLE", "OWNER", "EXPIRES", "COMMENT"}, rows)
+			return c.Out.Table([]string{"HASH", "ROLE", "OWNER", "EXPIRES", "USED", "COMMENT"}, rows)
 		},
 	}
 }
@@ -196,13 +189,20 @@ func (c *commands) revokeToken() *cobra.Command {
 	return cmd
 }
 
-// remark enters why a file of tokens was changed in the file itself: no server needs to be there.
-func remark(file, what string, e *token.Entry, note string) error {
+// changedBy names the person who changes a file, and why.
+func changedBy(note string) string {
+	who := cli.Whoami("")
 	if note == "" {
-		return nil
+		return who
 	}
-	text := fmt.Sprintf("%s %s %s %s %s by %s: %s", time.Now().UTC().Format(time.RFC3339), what, e.Hash.String()[:16],
-		e.Role, e.Owner, cli.Whoami(""), note)
+	return who + ": " + note
+}
+
+// remark enters who changed a file of tokens, and why, in the file itself: no server needs to be there. A server
+// enters it in the audit log from there.
+func remark(file, what string, e *token.Entry, note string) error {
+	text := fmt.Sprintf("%s %s %s %s %s by %s", time.Now().UTC().Format(time.RFC3339), what, e.Hash.String()[:16],
+		e.Role, e.Owner, changedBy(note))
 	if err := token.Remark(file, text); err != nil {
 		return fmt.Errorf("the file is changed, without the note: %w", err)
 	}

@@ -252,11 +252,8 @@ func (c *commands) askPassword() (string, error) {
 
 // remarkUser enters why a file of users was changed in the file itself: no server needs to be there.
 func remarkUser(file, what string, u *account.User, note string) error {
-	if note == "" {
-		return nil
-	}
-	text := fmt.Sprintf("%s %s %s %s by %s: %s", time.Now().UTC().Format(time.RFC3339), what, u.Name, u.Role,
-		cli.Whoami(""), note)
+	text := fmt.Sprintf("%s %s %s %s by %s", time.Now().UTC().Format(time.RFC3339), what, u.Name, u.Role,
+		changedBy(note))
 	if err := account.Remark(file, text); err != nil {
 		return fmt.Errorf("the file is changed, without the note: %w", err)
 	}

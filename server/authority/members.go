@@ -138,14 +138,27 @@ func Revoke(dir, name string, now time.Time) (certificates int, err error) {
 	})
 }
 
+// MembersFile is the file of the members of a directory.
+func MembersFile(dir string) string { return filepath.Join(dir, membersName) }
+
+// ReadMembers reads a file of members, with what has expired.
+func ReadMembers(name string) ([]Enrolment, []Certificate, error) {
+	text, err := sharedfile.Read(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := parse(text)
+	return l.Enrolments, l.Certificates, err
+}
+
 // Read lists what is valid at a time in a directory.
 func Read(dir string, now time.Time) (api.Members, error) {
-	text, err := sharedfile.Read(filepath.Join(dir, membersName))
+	enrolments, certificates, err := ReadMembers(MembersFile(dir))
 	if err != nil {
 		return api.Members{}, err
 	}
-	l, err := parse(text)
-	return l.members(now), err
+	l := list{enrolments, certificates}
+	return l.members(now), nil
 }
 
 // members lists what has not expired.

@@ -51,6 +51,7 @@ type harness struct {
 	robot, worker string // tokens of an operator and a worker
 	users         string
 	tokens        string
+	noted         *token.Tokens
 	clock         *clock
 	user          string       // whom changeUser changes; empty: ann
 	last          *http.Cookie // of the session that a test is about
@@ -74,6 +75,7 @@ func open(t *testing.T, change func(*signin.Options), sources ...identity.Source
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.noted = tokens
 	o := signin.Options{Dir: filepath.Join(dir, "sessions"), Users: users, Tokens: tokens, Now: h.clock.Now}
 	if change != nil {
 		change(&o)

@@ -68,6 +68,9 @@ func Part(sv *server.Server, app *SignIn) server.Part {
 		{Method: http.MethodGet, Pattern: "/api/v1/session", Who: server.Anyone,
 			Doc: "Who sends the request: name, role, and how it is authenticated.", Handle: s.session,
 			IO: openapi.IO{Out: api.Session{}}},
+		{Method: http.MethodGet, Pattern: "/api/v1/admin/tokens", Who: server.Admin,
+			Doc: "The tokens that may use the API, and when each was used last.", Handle: s.tokens,
+			IO: openapi.IO{Out: api.Tokens{}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/admin/sessions", Who: server.Admin,
 			Doc: "The sessions of browsers, the latest first.", Handle: s.listed, IO: openapi.IO{Out: api.Sessions{}}},
 		{Method: http.MethodDelete, Pattern: "/api/v1/admin/sessions/{key}", Who: server.Admin,
@@ -339,6 +342,24 @@ func (s *routes) listed(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.replySessions(w)
+}
+
+func (s *routes) tokens(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	answer := api.Tokens{Tokens: []api.Token{}}
+	if s.o.Tokens == nil {
+		return server.Reply(w, answer)
+	}
+	entries, used, err := s.o.Tokens.List()
+	if err != nil {
+		return err
+	}
+	for i := range entries {
+		answer.Tokens = append(answer.Tokens, entries[i].Shown(used, s.now()))
+	}
+	return server.Reply(w, answer)
 }
 
 func (s *routes) replySessions(w http.ResponseWriter) error {

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/internal/sharedfile"
 	"github.com/stagepost/stagepost/server/identity"
 )
@@ -36,6 +37,12 @@ func (e Entry) Line() string {
 	}
 	role := identity.WriteScope(e.Role, e.Groups, e.Work)
 	return strings.TrimRight(fmt.Sprintf("%s %s %s %s %s", e.Hash, role, e.Owner, expires, e.Comment), " ")
+}
+
+// Shown returns an entry as lists show it. used has the last uses, by the first 16 digits of the hash.
+func (e *Entry) Shown(used map[string]time.Time, now time.Time) api.Token {
+	return api.Token{Hash: e.Hash.String(), Role: string(e.Role), Work: string(e.Work), Groups: string(e.Groups),
+		Owner: e.Owner, Expires: e.Expires, Expired: !e.valid(now), Comment: e.Comment, Used: used[shortOf(e.Hash)]}
 }
 
 // Validate returns what is wrong with an entry.

@@ -25,6 +25,7 @@ var (
 // Tokens are those of a file. It is read again when it changes; while it cannot be read, for whatever reason, no
 // token is valid, and [Tokens.Fault] returns why: a token may have been revoked in it. It is safe for concurrent use.
 type Tokens struct {
+	uses *Uses // nil: they are not noted
 	file *sharedfile.Watched[[]Entry]
 	now  func() time.Time
 	same func(a, b []byte) int // subtle.ConstantTimeCompare; a test counts
@@ -42,6 +43,26 @@ func Open(path string) (*Tokens, error) {
 		return nil, fmt.Errorf("tokens: %w", err)
 	}
 	return t, nil
+}
+
+// Note notes the last uses of the tokens. Call it before the first request.
+func (t *Tokens) Note(u *Uses) { t.uses = u }
+
+// FlushUses writes the last uses that were noted.
+func (t *Tokens) FlushUses() error {
+	if t.uses == nil {
+		return nil
+	}
+	return t.uses.Flush(t.All())
+}
+
+// List lists the tokens of the file, and when each was used last, by the first 16 digits of its hash.
+func (t *Tokens) List() (entries []Entry, used map[string]time.Time, err error) {
+	if entries, err = t.file.Value(); err != nil || t.uses == nil {
+		return entries, nil, err
+	}
+	used, err = t.uses.All()
+	return entries, used, err
 }
 
 // Fault returns why the file cannot be read; nil if it was.
@@ -85,6 +106,9 @@ func (t *Tokens) Find(text string) (identity.Identity, error) {
 	}
 	if !e.valid(t.now()) {
 		return none, ErrExpired
+	}
+	if t.uses != nil {
+		t.uses.note(e.Hash, t.now())
 	}
 	return identity.Identity{Name: e.Owner, Role: e.Role, Groups: e.Groups, Work: e.Work, Way: identity.ByToken,
 		Key: e.Hash}, nil

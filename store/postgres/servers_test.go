@@ -361,6 +361,41 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestVerifyAudit changes an entry of the audit log, removes one in the middle, exchanges two, and cuts the end off.
+// The control is the log as it was.
+func TestVerifyAudit(t *testing.T) {
+	s := openStore(t, newDatabase(t), Options{CallerTime: true})
+	ctx := t.Context()
+	for range 5 {
+		check(t, s.Note(ctx, job.Audit{By: lifecycle.Operator, Actor: "olga", Event: "test", At: time.Unix(1e9, 0)}))
+	}
+	_, err := s.pool.Exec(ctx, "CREATE TABLE kept AS TABLE audit")
+	check(t, err)
+	for _, c := range []struct{ spoil, want string }{
+		{"SELECT 1", ""},
+		{"UPDATE audit SET note = 'x' WHERE a = 2", "audit entry 2 ("},
+		{"DELETE FROM audit WHERE a = 3", "audit entry 3 is missing"},
+		{"DELETE FROM audit WHERE a = 1", "audit entry 1 is missing"},
+		{"UPDATE audit SET a = CASE a WHEN 3 THEN -4 ELSE -3 END WHERE a IN (3, 4); " +
+			"UPDATE audit SET a = -a WHERE a < 0", "audit entry 3 ("},
+		{"DELETE FROM audit WHERE a > 3", "the last entries of the audit log are missing"},
+		{"DELETE FROM audit", "the last entries of the audit log are missing"},
+		{"SELECT 1", ""},
+	} {
+		_, err := s.pool.Exec(ctx, c.spoil)
+		check(t, err)
+		var found []string
+		_, err = s.Verify(ctx, "", func(job.Kind) *lifecycle.Table { return nil },
+			func(_ job.ID, err error) { found = append(found, err.Error()) })
+		check(t, err)
+		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || !strings.HasPrefix(found[0], c.want)) {
+			t.Errorf("after %s: %q, want %q", c.spoil, found, c.want)
+		}
+		_, err = s.pool.Exec(ctx, "DELETE FROM audit; INSERT INTO audit SELECT * FROM kept")
+		check(t, err)
+	}
+}
+
 // TestTidy removes the lanes that have no jobs, and only those.
 func TestTidy(t *testing.T) {
 	s := openStore(t, newDatabase(t), Options{CallerTime: true})
