@@ -15,7 +15,7 @@ import (
 )
 
 // FilesName is the file with the id of a directory whose files the records of a shared store refer to.
-const FilesName = "shared-id"
+const FilesName = cli.SharedFile
 
 // registry keeps the id of the directory of files beside the records.
 type registry interface {
