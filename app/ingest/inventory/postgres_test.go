@@ -432,3 +432,16 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("another installation: %v", err)
 	}
 }
+
+// TestStatements prepares every statement of the package in PostgreSQL.
+func TestStatements(t *testing.T) {
+	i := again(t, inPostgres.target(t))
+	all, dynamic := sqldbtest.Statements(t)
+	sqldbtest.Understood(t, i.read.DB, all)
+	t.Logf("%d statements; put together when they run: %q", len(all), dynamic)
+	if len(all) < 60 {
+		t.Errorf("only %d statements were found", len(all))
+	}
+	sqldbtest.Control(t, i.read.DB, "SELECT ?1 IN (0, 9223372036854775807) WHERE ?1 = 'text'", "42P08")
+	sqldbtest.Control(t, i.read.DB, "SELECT 1 FROM objects WHERE ? IS NULL", "42P18")
+}
