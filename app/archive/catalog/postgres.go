@@ -50,7 +50,7 @@ var tables = sqldb.Tables{
 
 // Migrate copies all of a catalog into an empty one, in a file or in PostgreSQL, and compares them. No server may work
 // on either of them, and both belong to one installation. A copy that was interrupted may be repeated.
-// With replace it takes the place of what the other one has, of any installation.
+// With replace it replaces what the other one has, of any installation.
 func Migrate(ctx context.Context, from, to *Catalog, replace bool) (sqldb.Copied, error) {
 	if !replace && from.installation != to.installation {
 		return sqldb.Copied{}, fmt.Errorf("catalog: %w: its id is %s, and that of the other one is %s",

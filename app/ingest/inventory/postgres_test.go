@@ -452,7 +452,8 @@ func TestStatements(t *testing.T) {
 	sqldbtest.Control(t, i.read.DB, "INSERT INTO versions (ark, version) VALUES (?1, ?1)", "42P08")
 	sqldbtest.Control(t, i.read.DB, "SELECT 1 FROM objects WHERE ? IS NULL", "42P18")
 	for _, q := range []Query{{ARK: "a"}, {LocalID: "l", Owner: "o"}, {Digest: strings.Repeat("0", 64)},
-		{Digest: strings.Repeat("0", 128), After: "a", Limit: 3}, {Permit: Permit{User: "u", Profiles: []string{"p", "q"}}}} {
+		{Digest: strings.Repeat("0", 128), After: "a", Limit: 3},
+		{Permit: Permit{User: "u", Profiles: []string{"p", "q"}}}} {
 		if _, err := i.Objects(t.Context(), q); err != nil {
 			t.Errorf("%+v: %v", q, err)
 		}

@@ -108,7 +108,7 @@ func (f *finder) text(e ast.Expr) (text string, whole bool) {
 // mostParameters is how many parameters a statement has at most.
 const mostParameters = 60
 
-// Understood requires that PostgreSQL can prepare statements: it knows the tables, the columns, and the type of each
+// Understood requires that PostgreSQL can prepare statements: there are the tables, the columns, and a type for each
 // parameter. They run without values, and are rolled back.
 func Understood(t *testing.T, db *sql.DB, statements []string) {
 	t.Helper()
