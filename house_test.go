@@ -188,7 +188,7 @@ var rules = []rule{
 	{"config", "quantity format/tree", "settings of any program"},
 	{"module", "job lifecycle engine api client backup cli config server edge/mail edge/timestamp store/zookeeper",
 		"what an application registers; it depends on none"},
-	{"host/stores", "job lifecycle client cli history edge/disk internal/dirowner internal/durable store",
+	{"host/stores", "job lifecycle client cli history edge/disk internal/dirowner internal/durable internal/transfer store",
 		"the kinds of stores and what each has; it depends on no server and no module"},
 	{"host/cli", hosting + " host", "commands about a server and its data directory"},
 	{"host", hosting + " host/stores", "a server in one process; it joins modules and depends on none of them"},

@@ -156,8 +156,8 @@ func (m *Migration) ready(ctx context.Context, from, to *side) error {
 		return nil // the rest was found right when it began
 	case m.Replace && target.State != transfer.Free:
 	case target.State == transfer.Moved:
-		return job.Errorf(job.Refused, "migrate", "", "%s still has the jobs that were migrated to %s: add --replace to "+
-			"remove them there", to.name, target.Other)
+		return job.Errorf(job.Refused, "migrate", "", "%s still has the jobs that were migrated to %s: add --replace "+
+			"to remove them there", to.name, target.Other)
 	case target.State == transfer.Unfinished:
 		return target.Refuse(to.name)
 	case to.store != nil:
@@ -175,9 +175,9 @@ func (m *Migration) empty(ctx context.Context, to *side) error {
 		return err
 	}
 	if !n.Empty() {
-		return job.Errorf(job.Refused, "migrate", "", "%s is not empty: it has %d jobs, %d messages, %d entries of the "+
-			"audit log and %d holds; nothing was changed. Name an empty database", to.name, n.Jobs, n.Messages, n.Audits,
-			n.Holds)
+		return job.Errorf(job.Refused, "migrate", "", "%s is not empty: it has %d jobs, %d messages, %d entries of "+
+			"the audit log and %d holds; nothing was changed. Name an empty database", to.name, n.Jobs, n.Messages,
+			n.Audits, n.Holds)
 	}
 	for _, a := range m.Settings.Modules {
 		if a.Count == nil {
@@ -188,8 +188,8 @@ func (m *Migration) empty(ctx context.Context, to *side) error {
 			return err
 		}
 		if n > 0 {
-			return job.Errorf(job.Refused, "migrate", "", "%s is not empty: %s has %d rows in its database; nothing was "+
-				"changed. Name an empty database", to.name, a.Name, n)
+			return job.Errorf(job.Refused, "migrate", "", "%s is not empty: %s has %d rows in its database; nothing "+
+				"was changed. Name an empty database", to.name, a.Name, n)
 		}
 	}
 	return nil

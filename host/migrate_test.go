@@ -42,7 +42,8 @@ func inFiles() module.Module {
 			if err == nil && !replace {
 				err = errors.New("an interrupted migration cannot be repeated")
 			}
-			return module.Copied{Rows: int64(len(text)), Digest: "d"}, errors.Join(err, os.WriteFile(path(to), text, 0o600))
+			c = module.Copied{Rows: int64(len(text)), Digest: "d"}
+			return c, errors.Join(err, os.WriteFile(path(to), text, 0o600))
 		},
 	}
 }
@@ -105,7 +106,8 @@ func filled(t *testing.T, dir string, n int) {
 	legal, _ := storetest.Moves(storetest.Step)
 	for i := range n {
 		c := created(storetest.Step, job.ID(fmt.Sprintf("tst_%04d", i)), "tst_batch", 0)
-		c.Job.Key, c.Job.Group, c.Job.Owner = fmt.Sprint("key ", i), fmt.Sprint("group ", i%3), fmt.Sprint("owner ", i%2)
+		c.Job.Key, c.Job.Group = fmt.Sprint("key ", i), fmt.Sprint("group ", i%3)
+		c.Job.Owner = fmt.Sprint("owner ", i%2)
 		c.Job.Tags, c.Job.Bytes = job.Tagged("queue=large", fmt.Sprint("place=", i%2)), int64(i)
 		all = append(all, c)
 		moves[c.Job.ID] = legal[i%len(legal)].Way
@@ -116,8 +118,8 @@ func filled(t *testing.T, dir string, n int) {
 	must[[]job.Job](t)(s.Create(ctx, last))
 	gone := must[map[job.ID]job.Job](t)(storetest.Drive(ctx, s, storetest.Step, at, map[job.ID][]lifecycle.Taken{
 		"tst_purged": {{Event: "cancel", By: lifecycle.Operator}, {Event: "delete", By: lifecycle.Operator}}}))
-	r := must[[]job.Result](t)(s.Commit(ctx, job.Change{Job: "tst_purged", Version: gone["tst_purged"].Version, Purge: true,
-		By: lifecycle.Operator, Actor: "olga", At: at}))
+	r := must[[]job.Result](t)(s.Commit(ctx, job.Change{Job: "tst_purged", Version: gone["tst_purged"].Version,
+		Purge: true, By: lifecycle.Operator, Actor: "olga", At: at}))
 	if r[0].Err != nil {
 		t.Fatal(r[0].Err)
 	}
@@ -145,8 +147,8 @@ func claimAndPost(ctx context.Context, t *testing.T, s job.Store, at time.Time) 
 	c := must[job.Change](t)(storetest.Transition(storetest.Batch, all[0], "begin", lifecycle.Worker, at))
 	c.Tasks = []job.Task{{Name: "z", Kind: "k", State: "s", Epoch: c.Epoch, Data: []byte(`{"a": [1]}`), Changed: at}}
 	for _, key := range []string{"pending", "delivered", "abandoned"} {
-		c.Outbox = append(c.Outbox, job.Message{Key: key, Job: c.Job, Topic: "mail", Body: []byte(`{"x": 1}`), Created: at,
-			Due: at})
+		c.Outbox = append(c.Outbox, job.Message{Key: key, Job: c.Job, Topic: "mail", Body: []byte(`{"x": 1}`),
+			Created: at, Due: at})
 	}
 	if r := must[[]job.Result](t)(s.Commit(ctx, c)); r[0].Err != nil {
 		t.Fatal(r[0].Err)

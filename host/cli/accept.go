@@ -29,6 +29,10 @@ First try to put back what is missing, or restore a backup into an empty directo
 			if note == "" {
 				return cli.Usagef("state why the store continues without what is missing: --note REASON")
 			}
+			err := c.Settings.OwnStore("a database server finds lost commits itself: restore its backup")
+			if err != nil {
+				return err
+			}
 			dir, err := filepath.Abs(c.Settings.Data)
 			if err != nil {
 				return err

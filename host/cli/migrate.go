@@ -29,9 +29,10 @@ deliveries, the audit log, the clock, and the id of the installation. Claims are
 of one that does not ends as usual. The files of jobs stay in the data directory. With PostgreSQL it is the directory of the setting shared of all servers.
 
 Until everything was compared, no server starts on TO. If the command is interrupted, run it again: it begins anew. Afterwards no server starts on FROM.
-The way back is a migration back, with --replace, which removes what the store in its place still has of before. Or, to drop what was done since, --reopen:
+The way back is a migration back, with --replace, which removes what that store still has of before. Or, to drop what was done since, --reopen:
 servers start again on the store that it names, and no longer on the other one.`,
-		Example: "  stagepost migrate sqlite postgres://stagepost@db.example.org/jobs --data /srv/stagepost --dry-run\n" +
+		Example: "  stagepost migrate sqlite postgres://stagepost@db.example.org/jobs --data /srv/stagepost " +
+			"--dry-run\n" +
 			"  stagepost migrate postgres sqlite --replace --data /srv/stagepost\n" +
 			"  stagepost migrate --reopen sqlite --data /srv/stagepost",
 		Args: cobra.RangeArgs(1, 2),
@@ -81,7 +82,8 @@ servers start again on the store that it names, and no longer on the other one.`
 		},
 	}
 	cmd.Flags().BoolVar(&m.Check, "dry-run", false, "check both stores and count what would be copied")
-	cmd.Flags().BoolVar(&m.Replace, "replace", false, "remove what TO still has of jobs that were migrated away from it")
+	cmd.Flags().BoolVar(&m.Replace, "replace", false,
+		"remove what TO still has of jobs that were migrated away from it")
 	cmd.Flags().StringVar(&password, "store-password-file", "",
 		"file with the password of the user of the database; defaults to the setting store.password_file")
 	cmd.Flags().BoolVar(&reopen, "reopen", false, "let servers use a store again whose jobs were migrated")
@@ -102,8 +104,8 @@ func (c *commands) storeNamed(name string) (string, error) {
 		return "", cli.Usagef("a store is sqlite or postgres://USER@HOST/DATABASE")
 	}
 	if _, given := u.User.Password(); given {
-		return "", cli.Usagef("every user of this machine can read a password in the command line: name its file with " +
-			"--store-password-file, or set store in the configuration file and write postgres")
+		return "", cli.Usagef("every user of this machine can read a password in the command line: name its file " +
+			"with --store-password-file, or set store in the configuration file and write postgres")
 	}
 	return name, nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // FilesName is the file with the id of a directory whose files the records of a shared store refer to.
-const FilesName = "shared-id"
+const FilesName = cli.SharedFile
 
 // registry keeps the id of the directory of files beside the records.
 type registry interface {
@@ -97,8 +97,8 @@ func (s *Store) SameFiles(ctx context.Context, dir string) error {
 	}
 	id, err := readID(filepath.Join(dir, FilesName))
 	if err == nil && id != registered {
-		err = job.Errorf(job.Refused, "migrate", "", "%s has no files of the store: its %s is not %s; name the directory "+
-			"of the setting shared with --data", dir, FilesName, registered)
+		err = job.Errorf(job.Refused, "migrate", "", "%s has no files of the store: its %s is not %s; name the "+
+			"directory of the setting shared with --data", dir, FilesName, registered)
 	}
 	return err
 }

@@ -141,7 +141,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 			shown(o.Where))
 	}
 	if o.Migrates && !kinds[i].moves {
-		return nil, cli.Usagef("jobs are migrated between sqlite and postgres://USER@HOST/DATABASE, not %q", shown(o.Where))
+		return nil, cli.Usagef("jobs are migrated between sqlite and postgres://USER@HOST/DATABASE, not %q",
+			shown(o.Where))
 	}
 	if !kinds[i].shared && o.Files != o.Dir {
 		return nil, cli.Usagef("shared is for a store of several servers: the store %s has one, whose files are "+

@@ -1,5 +1,5 @@
-// Package transfer copies the content of one store into another one, and compares the two. It knows what the content is,
-// not how a store keeps it: the stores of packages sqlite and postgres implement [Target].
+// Package transfer copies the content of one store into another one, and compares the two. It defines what the content
+// is; how a store keeps it is the store's. Packages sqlite and postgres implement [Target].
 //
 // Both stores have a [Mark] meanwhile. That of the target is [Unfinished] from before the first write until all was
 // compared, and no server starts on it. That of the source is [Moved] afterwards, so that two servers never work on the

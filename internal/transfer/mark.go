@@ -39,8 +39,8 @@ func (m *Mark) Refuse(name string) error {
 		return job.Errorf(job.Refused, "open", "", "the migration from %s to %s, which began %s, has not finished: "+
 			"run the same stagepost migrate again, or use %s", m.Other, name, m.at(), m.Other)
 	}
-	return job.Errorf(job.Refused, "open", "", "the jobs of %s were migrated to %s on %s: start servers with that store; "+
-		"stagepost migrate --help explains the way back", name, m.Other, m.at())
+	return job.Errorf(job.Refused, "open", "", "the jobs of %s were migrated to %s on %s: start servers with that "+
+		"store; stagepost migrate --help explains the way back", name, m.Other, m.at())
 }
 
 func (m *Mark) at() string { return m.At.UTC().Format(time.RFC3339) }

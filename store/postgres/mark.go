@@ -36,7 +36,8 @@ func (s *Store) share(ctx context.Context, conn *pgx.Conn) error {
 	var shared bool
 	err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock_shared($1, 0)", int32(lockServers)).Scan(&shared)
 	if err == nil && !shared {
-		err = job.Errorf(job.Refused, "open", "", "a stagepost migrate is using the database: start when it has finished")
+		err = job.Errorf(job.Refused, "open", "", "a stagepost migrate is using the database: start when it has "+
+			"finished")
 	}
 	return err
 }

@@ -35,7 +35,9 @@ func OpenPostgres(ctx context.Context, database string, o Options) (*Catalog, er
 }
 
 // Exists reports whether there is a catalog in a PostgreSQL database.
-func Exists(ctx context.Context, database string) (bool, error) { return sqldb.Exists(ctx, database, shared.Name) }
+func Exists(ctx context.Context, database string) (bool, error) {
+	return sqldb.Exists(ctx, database, shared.Name)
+}
 
 // tables are all tables of the catalog.
 var tables = sqldb.Tables{
@@ -48,7 +50,7 @@ var tables = sqldb.Tables{
 
 // Migrate copies all of a catalog into an empty one, in a file or in PostgreSQL, and compares them. No server may work
 // on either of them, and both belong to one installation. A copy that was interrupted may be repeated.
-// With replace it takes the place of what the other one has, of any installation.
+// With replace it replaces what the other one has, of any installation.
 func Migrate(ctx context.Context, from, to *Catalog, replace bool) (sqldb.Copied, error) {
 	if !replace && from.installation != to.installation {
 		return sqldb.Copied{}, fmt.Errorf("catalog: %w: its id is %s, and that of the other one is %s",
@@ -70,7 +72,9 @@ func Migrate(ctx context.Context, from, to *Catalog, replace bool) (sqldb.Copied
 }
 
 // Count counts all rows that [Migrate] copies, but those of a new catalog.
-func (c *Catalog) Count(ctx context.Context) (int64, error) { return sqldb.Count(ctx, c.side(), tables) }
+func (c *Catalog) Count(ctx context.Context) (int64, error) {
+	return sqldb.Count(ctx, c.side(), tables)
+}
 
 func (c *Catalog) side() sqldb.Side {
 	return sqldb.Side{Read: c.read, Write: c.tx, Postgres: c.shared != nil}

@@ -331,3 +331,16 @@ func TestConnectionLoss(t *testing.T) {
 		t.Errorf("lost: %v", cuts)
 	}
 }
+
+// TestStatements prepares every statement of the package in PostgreSQL.
+func TestStatements(t *testing.T) {
+	c := inPostgres.new(t, Options{})
+	all, dynamic := sqldbtest.Statements(t)
+	sqldbtest.Understood(t, c.read, all)
+	t.Logf("%d statements; put together when they run: %q", len(all), dynamic)
+	if len(all) < 110 {
+		t.Errorf("only %d statements were found", len(all))
+	}
+	sqldbtest.Control(t, c.read, "INSERT INTO checks (location, copies) VALUES (?1, ?1)", "42P08")
+	sqldbtest.Control(t, c.read, "SELECT 1 FROM archives WHERE ? IS NULL", "42P18")
+}

@@ -32,7 +32,7 @@ func exists(ctx context.Context, d module.Databases) (bool, error) {
 	return err == nil, err
 }
 
-// Migrate copies the catalog into an empty one, or in place of what it has. The copy belongs to the same installation.
+// Migrate copies the catalog into an empty one, or replaces what it has. The copy belongs to the same installation.
 func Migrate(ctx context.Context, from, to module.Databases, replace bool) (c module.Copied, err error) {
 	if there, err := exists(ctx, from); !there || err != nil {
 		return c, err

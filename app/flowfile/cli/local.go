@@ -60,6 +60,9 @@ func (c *commands) openLocal(ctx context.Context, create bool) (*localFlows, err
 		return nil, err
 	}
 	if !create {
+		if err := c.ownStore(); err != nil {
+			return nil, err
+		}
 		if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); err != nil {
 			return nil, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s", dir)
 		}
@@ -71,6 +74,11 @@ func (c *commands) openLocal(ctx context.Context, create bool) (*localFlows, err
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
+}
+
+// ownStore refuses a data directory whose jobs are in PostgreSQL.
+func (c *commands) ownStore() error {
+	return c.Settings.OwnStore("start a server and leave out --local, or name another directory with --data")
 }
 
 // open joins the parts.
@@ -162,6 +170,8 @@ func (c *commands) runLocal(cmd *cobra.Command, o client.FlowOrder, detach bool)
 		if c.Settings.Data, err = os.MkdirTemp("", "stagepost-flow-"); err != nil {
 			return err
 		}
+	} else if err := c.ownStore(); err != nil {
+		return err
 	}
 	ctx, cancel := c.Patient(cmd)
 	defer cancel()

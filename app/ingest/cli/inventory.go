@@ -71,6 +71,10 @@ no stagepost-location.json or belonged to another installation. The exit code is
 
 // rebuilt makes the inventory anew. The store's own lock keeps a server from working on the directory meanwhile.
 func (c *commands) rebuilt(ctx context.Context, in fsck.Rebuild) (done fsck.Rebuilt, err error) {
+	if err := c.Settings.OwnStore("restore the inventory with its database (pg_restore); or stagepost migrate the " +
+		"jobs to sqlite, rebuild, and migrate them back"); err != nil {
+		return done, err
+	}
 	dir, err := filepath.Abs(c.Settings.Data)
 	if err != nil {
 		return done, err

@@ -39,7 +39,9 @@ func OpenPostgres(ctx context.Context, database, installation string) (*Inventor
 }
 
 // Exists reports whether there is an inventory in a PostgreSQL database.
-func Exists(ctx context.Context, database string) (bool, error) { return sqldb.Exists(ctx, database, shared.Name) }
+func Exists(ctx context.Context, database string) (bool, error) {
+	return sqldb.Exists(ctx, database, shared.Name)
+}
 
 // tables are all tables of the inventory.
 var tables = sqldb.Tables{
@@ -51,7 +53,7 @@ var tables = sqldb.Tables{
 
 // Migrate copies all of an inventory into an empty one, in a file or in PostgreSQL, and compares them. No server may
 // work on either of them, and both belong to one installation. A copy that was interrupted may be repeated.
-// With replace it takes the place of what the other one has, of any installation.
+// With replace it replaces what the other one has, of any installation.
 func Migrate(ctx context.Context, from, to *Inventory, replace bool) (sqldb.Copied, error) {
 	if !replace && from.installation != to.installation {
 		return sqldb.Copied{}, fmt.Errorf("inventory: %w: its id is %s, and that of the other one is %s",
@@ -73,7 +75,9 @@ func Migrate(ctx context.Context, from, to *Inventory, replace bool) (sqldb.Copi
 }
 
 // Count counts all rows that [Migrate] copies, but those of a new inventory.
-func (i *Inventory) Count(ctx context.Context) (int64, error) { return sqldb.Count(ctx, i.side(), tables) }
+func (i *Inventory) Count(ctx context.Context) (int64, error) {
+	return sqldb.Count(ctx, i.side(), tables)
+}
 
 func (i *Inventory) side() sqldb.Side {
 	return sqldb.Side{Read: i.read.DB, Postgres: i.shared != nil,

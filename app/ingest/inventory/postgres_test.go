@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -430,5 +432,35 @@ func TestMigrate(t *testing.T) {
 	defer other.Close()
 	if _, err := Migrate(ctx, from, other, false); !errors.Is(err, sqldb.ErrForeign) {
 		t.Errorf("another installation: %v", err)
+	}
+}
+
+// TestStatements prepares every statement of the package in PostgreSQL, but those of a SQLite file alone, and runs the
+// lists that are put together by a query.
+func TestStatements(t *testing.T) {
+	i := again(t, inPostgres.target(t))
+	all, dynamic := sqldbtest.Statements(t)
+	all = slices.DeleteFunc(all, func(s string) bool {
+		return strings.Contains(s, "pragma_") || strings.Contains(s, ";") || // checks and schemas of files
+			strings.HasSuffix(s, "p.checked ") // the beginning of those of Due
+	})
+	sqldbtest.Understood(t, i.read.DB, all)
+	t.Logf("%d statements; put together when they run: %q", len(all), dynamic)
+	if len(all) < 60 {
+		t.Errorf("only %d statements were found", len(all))
+	}
+	sqldbtest.Control(t, i.read.DB, "INSERT INTO versions (ark, version) VALUES (?1, ?1)", "42P08")
+	sqldbtest.Control(t, i.read.DB, "SELECT 1 FROM objects WHERE ? IS NULL", "42P18")
+	for _, q := range []Query{{ARK: "a"}, {LocalID: "l", Owner: "o"}, {Digest: strings.Repeat("0", 64)},
+		{Digest: strings.Repeat("0", 128), After: "a", Limit: 3},
+		{Permit: Permit{User: "u", Profiles: []string{"p", "q"}}}} {
+		if _, err := i.Objects(t.Context(), q); err != nil {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	for _, until := range []time.Time{time.Now(), {}} {
+		if _, err := i.Due(t.Context(), "place", until, time.Now()); !errors.Is(err, ErrNotFound) {
+			t.Errorf("due: %v", err)
+		}
 	}
 }

@@ -44,7 +44,7 @@ func (i *Inventory) Continue(ctx context.Context, from string) error {
 		return err
 	}
 	return i.advanced(ctx, func(tx *change) (bool, error) {
-		_, err := tx.ExecContext(ctx, "UPDATE meta SET sequence = max(sequence, ?)", noted)
+		_, err := tx.ExecContext(ctx, "UPDATE meta SET sequence = ?1 WHERE sequence < ?1", noted)
 		return true, err
 	})
 }

@@ -59,6 +59,10 @@ the numbers are those of the import.`,
 
 // takeOver reads the original's database and makes jobs of its rows, in the order of their ids.
 func (c *commands) takeOver(ctx context.Context, database string, dry bool) (done *takeover.Report, err error) {
+	if err := c.Settings.OwnStore("import into an empty data directory, then copy the jobs with stagepost migrate " +
+		"into an empty database"); err != nil {
+		return nil, err
+	}
 	if _, err := os.Stat(database); err != nil {
 		return nil, cli.Usage(err)
 	}
