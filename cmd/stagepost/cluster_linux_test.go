@@ -183,7 +183,7 @@ func TestCluster(t *testing.T) {
 	defer api.Close()
 	d := &depositors{acked: map[string]job.ID{}}
 	permits, stop := c.deposit(ctx, d)
-	o := order(ctx, t, api, permits)
+	o := order(client.Persistent(ctx), t, api, permits)
 	turns, begun := map[string]int{}, time.Now()
 	for n := 0; n < *clusterTurns || time.Since(begun) < *clusterTime; n++ {
 		share := float64(n+1) / float64(*clusterTurns)
