@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	orders "github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 )
@@ -198,6 +199,11 @@ func TestOnlyRepeatableCalls(t *testing.T) {
 				_, err := api.RequestAccess(t.Context(), client.AccessRequest{Object: "ark:/1/x", Key: c.key})
 				if got := len(l.sent) - 1; got != c.want || (err == nil) != (c.want == 2) {
 					t.Errorf("%d requests, %v; want %d", got, err, c.want)
+				}
+				l.steps, l.sent = []step{c.first, good}, nil
+				_, err = api.Create(t.Context(), orders.Order{Kind: "letter", Key: c.key})
+				if got := len(l.sent); got != c.want || (err == nil) != (c.want == 2) {
+					t.Errorf("create: %d requests, %v; want %d", got, err, c.want)
 				}
 				if c.want == 2 && len(l.bodies) == 3 && (l.bodies[1] == "" || l.bodies[1] != l.bodies[2]) {
 					t.Errorf("bodies %q", l.bodies[1:])

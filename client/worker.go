@@ -34,8 +34,12 @@ func (c *Client) Update(ctx context.Context, r api.Reports) ([]api.Reported, err
 	return a.Results, err
 }
 
-// Create creates a job of a kind that has no operation of its own for that.
+// Create creates a job of a kind that has no operation of its own for that. With a key it is repeated after a broken
+// connection, and makes one job.
 func (c *Client) Create(ctx context.Context, o api.Order) (api.Job, error) {
+	if o.Key != "" {
+		ctx = context.WithValue(ctx, repeatKey{}, true)
+	}
 	return send[api.Job](ctx, c, http.MethodPost, "/api/v1/jobs", nil, o)
 }
 

@@ -98,7 +98,8 @@ func newToken(t *testing.T, file string) string {
 // signInAt begins a session by a token, and returns its cookie.
 func signInAt(t *testing.T, r *Server, secret string) string {
 	t.Helper()
-	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	browser := &http.Client{CheckRedirect: stay}
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+server.SignInPath,
 		strings.NewReader(url.Values{"token": {secret}}.Encode()))
 	if err != nil {

@@ -90,9 +90,8 @@ type deaf struct{ job.Store }
 
 func (deaf) Watch(context.Context, func([]job.Hint)) {}
 
-// TestUsageAtAnotherServer: what an owner has is counted again in time at a server to which no hint came of what
-// another server removed. Control: on a store that one process owns, there are no other commits, and nothing is counted
-// again.
+// TestUsageAtAnotherServer: a server to which no hint came of what another server removed counts again after a time.
+// Control: on a store that one process owns, there are no other commits, and nothing is counted again.
 func TestUsageAtAnotherServer(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		runInBubble(t, fmt.Sprint("shared ", shared), func(t *testing.T) {
@@ -107,7 +106,8 @@ func TestUsageAtAnotherServer(t *testing.T) {
 			j := first.until(first.upload("ada", "true").ID, compute.Completed)
 			second := newHarnessOn(t, deaf{store}, o, agents)
 			eventually(t, "the other server counts", func() bool { return second.app.Usage("ada") == j.Bytes })
-			if _, err := first.app.Clean(t.Context(), j.ID, compute.Request{By: lifecycle.Owner, Actor: "ada"}); err != nil {
+			request := compute.Request{By: lifecycle.Owner, Actor: "ada"}
+			if _, err := first.app.Clean(t.Context(), j.ID, request); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(11 * time.Minute)

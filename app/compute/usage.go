@@ -231,7 +231,7 @@ func (a *App) count(ctx context.Context) {
 // be lost.
 const recountEvery = 10 * time.Minute
 
-// recount reads all records, and those of which it knows and that are in no list: they were cleaned or purged.
+// recount reads all records. Those that it has counted and that are in no list were cleaned or purged.
 func (u *usage) recount(ctx context.Context, store job.Store) error {
 	u.mu.Lock()
 	left := map[job.ID]bool{}

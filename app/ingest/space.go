@@ -151,8 +151,8 @@ func (r *reservations) elsewhere(ctx context.Context, j *job.Job) (e elsewhere, 
 		return e, nil
 	}
 	here := r.app.engine.Status().Worker
-	q := job.Query{Kinds: []job.Kind{record.JobKind}, States: append([]lifecycle.State{record.Provisioning}, spending...),
-		Limit: 1000}
+	q := job.Query{Kinds: []job.Kind{record.JobKind}, Limit: 1000,
+		States: append([]lifecycle.State{record.Provisioning}, spending...)}
 	for {
 		page, err := r.app.engine.Store().List(ctx, q)
 		if err != nil {

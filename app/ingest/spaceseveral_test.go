@@ -24,7 +24,7 @@ func (w *harness) besides(name string) *reservations {
 }
 
 // TestPromisesOfOtherServers: what one server has promised to a job, another server of the store does not promise
-// again, also if it began before. Control: on a store that one process owns, a second one knows only the promises from
+// again, also if it began before. Control: on a store that one process owns, a second one has only the promises from
 // before its start.
 func TestPromisesOfOtherServers(t *testing.T) {
 	for _, shared := range []bool{true, false} {
@@ -93,11 +93,12 @@ func TestServersPromiseAtOnce(t *testing.T) {
 	later := time.Now().Add(3 * time.Hour) // when the checks of both are due
 	claimed := make([]job.Job, 2)
 	var servers []*reservations
+	from := []job.KindState{{Kind: record.JobKind, State: record.Provisioning}}
 	for i, name := range []string{"one", "two"} {
 		r := w.besides(name)
 		servers = append(servers, r)
-		got, err := w.store.Claim(t.Context(), job.Claim{Worker: r.app.engine.Status().Worker, N: 1, Lease: 24 * time.Hour,
-			Now: later, From: []job.KindState{{Kind: record.JobKind, State: record.Provisioning}}})
+		got, err := w.store.Claim(t.Context(), job.Claim{Worker: r.app.engine.Status().Worker, N: 1,
+			Lease: 24 * time.Hour, Now: later, From: from})
 		if err != nil || len(got) != 1 {
 			t.Fatalf("%d claimed, %v", len(got), err)
 		}

@@ -173,34 +173,28 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	c := newCluster(t, 3, 6)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute+*clusterTime+time.Duration(*clusterJobs)*time.Second/2)
+	limit := 30*time.Minute + *clusterTime + time.Duration(*clusterJobs)*time.Second/2
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	api, err := client.New("http://"+c.servers[0].front.Addr().String(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	var texts, tallies []job.ID
 	d := &depositors{acked: map[string]job.ID{}}
 	permits, stop := c.deposit(ctx, d)
+	o := order(client.Persistent(ctx), t, api, permits)
 	turns, begun := map[string]int{}, time.Now()
 	for n := 0; n < *clusterTurns || time.Since(begun) < *clusterTime; n++ {
-		due := *clusterJobs * min(n+1, *clusterTurns) / *clusterTurns
+		share := float64(n+1) / float64(*clusterTurns)
 		if *clusterTime > 0 {
-			due = min(*clusterJobs, 1+int(float64(*clusterJobs)*time.Since(begun).Seconds()/clusterTime.Seconds()))
+			share = time.Since(begun).Seconds() / clusterTime.Seconds()
 		}
-		for len(texts) < due { // these jobs are under way during the disturbance
-			texts = append(texts, orderText(ctx, t, api, len(texts)))
-			tallies = append(tallies, orderTally(ctx, t, api, len(tallies)))
-			permits <- struct{}{}
-		}
+		o.upTo(share) // these jobs are under way during the disturbance
 		turns[c.disturb()]++
 	}
 	disturbed := time.Since(begun)
-	for len(texts) < *clusterJobs { // the time was over before the share of the last disturbance
-		texts = append(texts, orderText(ctx, t, api, len(texts)))
-		tallies = append(tallies, orderTally(ctx, t, api, len(tallies)))
-	}
+	texts, tallies := o.rest()
 	waitAcked(ctx, t, d, *clusterJobs, permits)
 	stop()
 	waitEnded(ctx, t, api, len(texts))
@@ -223,6 +217,55 @@ func TestCluster(t *testing.T) {
 	t.Logf("seed %d: %v in %v; %d texts, %d tallies, %d batches acknowledged, of which %d failed as poison; %v in all",
 		*clusterSeed, turns, disturbed.Round(time.Second), len(texts), len(tallies), len(d.acked), poisoned,
 		time.Since(begun).Round(time.Second))
+}
+
+// orders are the jobs for the workers, which are ordered one after the other while servers are disturbed.
+type orders struct {
+	t              *testing.T
+	due            chan int
+	done           chan struct{}
+	texts, tallies []job.ID // until done is closed, of its goroutine
+}
+
+// order begins to order jobs, and permits as many batches.
+func order(ctx context.Context, t *testing.T, api *client.Client, permits chan<- struct{}) *orders {
+	o := &orders{t: t, due: make(chan int, 1), done: make(chan struct{})}
+	go func() {
+		defer close(o.done)
+		for due := range o.due {
+			for i := len(o.texts); i < due; i++ {
+				if i%2 == 0 {
+					permits <- struct{}{} // for two batches
+				}
+				o.texts = append(o.texts, orderText(ctx, t, api, i))
+				o.tallies = append(o.tallies, orderTally(ctx, t, api, i))
+			}
+		}
+	}()
+	return o
+}
+
+// upTo lets a share of the jobs be ordered, unless the share before is not ordered yet.
+func (o *orders) upTo(share float64) {
+	select {
+	case o.due <- min(*clusterJobs, 1+int(share*float64(*clusterJobs))):
+	default:
+	}
+}
+
+// rest waits until all jobs are ordered.
+func (o *orders) rest() (texts, tallies []job.ID) {
+	o.t.Helper()
+	select {
+	case o.due <- *clusterJobs:
+		close(o.due)
+	case <-o.done: // it has failed
+	}
+	<-o.done
+	if len(o.texts) != *clusterJobs {
+		o.t.FailNow()
+	}
+	return o.texts, o.tallies
 }
 
 // deposit submits a batch or two at some server for each permit, until the returned function is called.

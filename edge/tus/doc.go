@@ -15,10 +15,10 @@
 // changed continues after seconds, not after minutes.
 //
 // Several processes, also on several machines with a shared file system, may have a store on one directory. A request
-// locks ID.data while it uses the upload, and then reads what other stores changed, so any store continues and gives any
-// upload. A request that finds the lock taken gets 423 and leaves the file ID.yield. The writer at the other store looks
-// for it, and ends as if both were at one store. The lock ends with its process. Creations take turns by the lock of
-// the file named lock.
+// locks ID.data while it uses the upload, and then reads what other stores changed. So any store continues and gives
+// any upload. A request that finds the lock taken gets 423 and leaves the file ID.yield. The writer at the other store
+// checks for it, and ends as if both were at one store. The lock ends with its process. Creations take turns by the
+// lock of the file named lock.
 //
 // The application takes a complete upload with [Store.Take], copies or moves the file, and then removes it with
 // [Store.Remove].

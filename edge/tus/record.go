@@ -18,6 +18,9 @@ const (
 	yieldEnding = ".yield" // the request of another store
 )
 
+// endings are those of all files of an upload.
+var endings = []string{infoEnding, infoEnding + newEnding, yieldEnding, dataEnding}
+
 // lockName is the file whose lock a store has while it creates an upload.
 const lockName = "lock"
 
@@ -104,8 +107,8 @@ func (s *Store) touch(u *upload) error {
 // erase removes the files of an upload, ID.json first.
 func (s *Store) erase(id string) error {
 	var all error
-	for _, name := range []string{id + infoEnding, id + infoEnding + newEnding, id + yieldEnding, id + dataEnding} {
-		if err := s.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, ending := range endings {
+		if err := s.root.Remove(id + ending); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			all = errors.Join(all, err)
 		}
 	}

@@ -158,7 +158,7 @@ func TestQuotaElsewhere(t *testing.T) {
 	}
 }
 
-// TestExpiryElsewhere: an upload that another store continued does not expire here. Control: one that nobody continued
+// TestExpiryElsewhere: an upload that another store continued does not expire here. Control: one that was left
 // does, and its files are removed once.
 func TestExpiryElsewhere(t *testing.T) {
 	a := open(t, tus.Options{Keep: time.Hour})

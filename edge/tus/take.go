@@ -165,7 +165,7 @@ func (s *Store) sweepFiles(now time.Time) error {
 	for _, e := range entries {
 		id, rest, _ := strings.Cut(e.Name(), ".")
 		rest = "." + rest
-		if !validID(id) || !slices.Contains([]string{dataEnding, infoEnding, infoEnding + newEnding, yieldEnding}, rest) {
+		if !validID(id) || !slices.Contains(endings, rest) {
 			continue // not ours
 		}
 		stat, one := e.Info()

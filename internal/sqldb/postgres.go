@@ -13,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/stagepost/stagepost/internal/pg"
 )
 
 // Options of [Open]. The zero value works.
@@ -75,7 +77,8 @@ func (s *Shared) open(ctx context.Context, database string, schema Schema) error
 	if err != nil {
 		return err
 	}
-	if err := upgradeShared(ctx, upgrading, schema, s.lock); err != nil {
+	upgrade := func() error { return upgradeShared(ctx, upgrading, schema, s.lock) }
+	if err := pg.Repeat(ctx, s.options.Patience, upgrade); err != nil {
 		return fmt.Errorf("schema %s: %w", schema.Name, unavailable(err))
 	}
 	var known statements

@@ -233,6 +233,34 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
+// TestOpenWithLoss cuts a connection at each call while a schema is opened: it opens all the same. Control: with a
+// patience that is over at once, openings fail.
+func TestOpenWithLoss(t *testing.T) {
+	p := server.Server(t).Proxy(t)
+	database := p.Through(server.Database(t))
+	failed := 0
+	for at, calls := 1, 1; calls >= at; at++ {
+		for _, patience := range []time.Duration{1, 0} {
+			p.Arm(at)
+			s, err := Open(t.Context(), database, counting, Options{Patience: patience})
+			var cut string
+			calls, cut = p.Calls()
+			p.Arm(0)
+			switch {
+			case err == nil:
+				check(t, s.Close())
+			case patience > 0:
+				failed++
+			default:
+				t.Errorf("call %d, %s: %v", at, cut, err)
+			}
+		}
+	}
+	if failed < 10 {
+		t.Errorf("control: %d openings without patience failed", failed)
+	}
+}
+
 // TestCallerLeaves: the end of the caller's context ends a write at once, and the next one is carried out.
 func TestCallerLeaves(t *testing.T) {
 	s := open(t, server.Database(t), Options{})

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -80,7 +80,7 @@ func Open(ctx context.Context, database string, options Options) (*Store, error)
 		return nil, err
 	}
 	s.slot = int16(s.id[0]) % slots
-	if err := s.begin(ctx); err != nil {
+	if err := pg.Repeat(ctx, options.Patience, func() error { return s.begin(ctx) }); err != nil {
 		return nil, wrapped("open", err)
 	}
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
@@ -97,15 +97,15 @@ func Open(ctx context.Context, database string, options Options) (*Store, error)
 	return s, nil
 }
 
-// begin checks the database, upgrades its schema and enters the writer.
-func (s *Store) begin(ctx context.Context) (err error) {
+// begin checks the database, upgrades its schema and enters the writer. It may be repeated.
+func (s *Store) begin(ctx context.Context) error {
 	conn, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if s.alone == nil || err != nil {
-			err = errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+			_ = conn.Close(ctx) // all is committed, or begin has failed
 		}
 	}()
 	var fsync string
@@ -129,7 +129,8 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	if _, err = conn.Exec(ctx, "DELETE FROM writer WHERE seen < $1", now.Add(-oldWriter).UnixMicro()); err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, "INSERT INTO writer (id, seq, seen) VALUES ($1, 0, $2)", s.id, now.UnixMicro())
+	_, err = conn.Exec(ctx, "INSERT INTO writer (id, seq, seen) VALUES ($1, 0, $2) ON CONFLICT DO NOTHING", s.id,
+		now.UnixMicro())
 	return err
 }
 
