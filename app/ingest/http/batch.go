@@ -15,7 +15,7 @@ import (
 	"github.com/stagepost/stagepost/web"
 )
 
-//go:embed pages/outcome.html pages/share.html
+//go:embed pages/outcome.html pages/share.html pages/profile.html pages/profiles.html
 var files embed.FS
 
 // Bounds of the part of the page about a batch.

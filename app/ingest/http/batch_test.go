@@ -26,10 +26,11 @@ func batches(t *testing.T, of client.BatchReport) (*servertest.Harness, job.ID) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	links := share.Open(t.TempDir(), time.Now)
+	links, profiles := share.Open(t.TempDir(), time.Now), newShelf(t)
 	w := servertest.Serve(t, server.Options{Engine: e}, func(w *servertest.Harness) server.Part { return web.Part(w.Server) },
 		func(w *servertest.Harness) server.Part {
-			return ingesthttp.Part(w.Server, ingesthttp.Options{Ingest: &reporter{report: of}, Shares: links})
+			return ingesthttp.Part(w.Server, ingesthttp.Options{Ingest: &reporter{report: of}, Shares: links,
+				Profiles: profiles})
 		})
 	j, err := e.Submit(t.Context(), engine.Order{Kind: record.BatchKind, Owner: "ann"})
 	if err != nil {
@@ -51,7 +52,7 @@ func TestBatchOnThePage(t *testing.T) {
 		t.Fatalf("got %s: %s", answer.Status, text)
 	}
 	for _, want := range []string{"We are fetching your files.", "a file is missing", "Put it there.",
-		`<span class="badge bad">Failed</span>`, "Try the 1 failed again", "404 more are in the report",
+		`<span class="badge bad">Failed</span>`, "Try what failed again (1)", "404 more are in the report",
 		"/report?format=csv-failed", `action="/batches/` + string(id) + `/shares"`, "for ben", "shares/revoke",
 		"&lt;script&gt;alert(1)"} {
 		if !strings.Contains(text, want) {
@@ -86,7 +87,8 @@ func TestBrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Browser(t, "ingest.mjs", map[string]any{"batch": id, "pages": []string{"/jobs/" + string(id)},
+	w.Browser(t, "ingest.mjs", map[string]any{"batch": id, "pages": []string{"/jobs/" + string(id), "/profiles",
+		"/profiles/maps"},
 		"plain": []string{"/batches/" + string(id) + "?refresh=off", made.Path + "?refresh=off"}})
 }
 
@@ -97,5 +99,5 @@ func TestScreenshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Shots(t, "web-batch=/jobs/"+string(id), "web-shared="+made.Path)
+	w.Shots(t, "web-batch=/jobs/"+string(id), "web-profile=/profiles/maps", "web-shared="+made.Path)
 }

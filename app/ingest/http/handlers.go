@@ -55,6 +55,9 @@ func Part(s *server.Server, o Options) server.Part {
 	part := server.Part{Routes: slices.Concat(h.routes(), h.hookRoutes()), About: ingest.About, Health: h.profileHealth,
 		Pages: server.Pages{Kinds: kinds, Files: filesOf,
 			Details: map[job.Kind]func(*http.Request, *api.Job) (server.Details, error){record.BatchKind: h.batchDetails}}}
+	if o.Profiles != nil {
+		part.Pages.Links = []server.Link{{Section: "Control", Title: "Profiles", Path: "/profiles", Who: server.Shared}}
+	}
 	if o.Details != nil {
 		part.Named = o.Details.Named
 	}

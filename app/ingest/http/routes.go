@@ -14,7 +14,7 @@ import (
 // routes lists the routes of storage, submissions, packages and profiles.
 func (s *Handlers) routes() []server.Route {
 	return slices.Concat(s.storageRoutes(), s.submissionRoutes(), s.merrittRoutes(), s.accessRoutes(),
-		s.profileRoutes(), s.shareRoutes(), s.batchRoutes())
+		s.profileRoutes(), s.shareRoutes(), s.batchRoutes(), s.profilePages())
 }
 
 // storageRoutes lists the routes of storage locations and of what is checked in them.

@@ -19,6 +19,8 @@ var allowed = map[string]string{
 	"/api/v1/ingest/batches/":        "uoa",
 	"/batches/":                      "uoa",
 	"/shared/":                       "*",
+	"/profiles":                      "uoa",
+	"/profiles/":                     "oa",
 	"/api/v1/ingest/jobs/":           "uoa",
 	"/api/v1/ingest/objects":         "uoa",
 	"/api/v1/ingest/profiles":        "uoa",
