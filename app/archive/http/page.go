@@ -31,7 +31,7 @@ const (
 
 // pageRoutes lists the pages.
 func (s *Handlers) pageRoutes() []server.Route {
-	return []server.Route{
+	return append([]server.Route{
 		web.PageRoute("/archive", server.Own, "A page with the archived courses: newest archive, activities, copies "+
 			"and problems of each, for users of their own archives: source, course.",
 			[]openapi.Parameter{{Name: "source", Doc: "Source of the archives."},
@@ -40,7 +40,7 @@ func (s *Handlers) pageRoutes() []server.Route {
 			"changed since, or missing, and its archives.", nil, s.pages.Show("course.html", s.coursePage)),
 		web.FormRoute("/archive/{source}/{course}", server.Operator, "Archives a course as the form of the page asks.",
 			s.pages.Post(s.archiveForm)),
-	}
+	}, web.HookRoutes(s.Server, "/archive/hooks", prefix+"/hooks")...)
 }
 
 // sitePages is what archives add to the pages for people.
@@ -52,7 +52,8 @@ func (s *Handlers) sitePages() server.Pages {
 		Details: map[job.Kind]func(*http.Request, *api.Job) (server.Details, error){archive.Kind: s.jobDetails},
 	}
 	if s.Archive != nil {
-		p.Links = []server.Link{{Section: "Work", Title: "Archive", Path: "/archive", Who: server.Own}}
+		p.Links = []server.Link{{Section: "Work", Title: "Archive", Path: "/archive", Who: server.Own},
+			{Section: "Control", Title: "Archive webhooks", Path: "/archive/hooks", Who: server.Operator}}
 	}
 	return p
 }

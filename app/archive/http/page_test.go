@@ -65,6 +65,7 @@ func TestPagesOfArchives(t *testing.T) {
 	if text := h.page("/archive?source=disk&course=maps"); strings.Contains(text, "/archive/disk/notes") {
 		t.Errorf("the filter shows other courses: %s", text)
 	}
+	contains(t, "the webhooks", h.page("/archive/hooks"), "<bdi>lms</bdi>", "lms.example")
 	contains(t, "the course", h.page("/archive/disk/maps"), "1 archived", `href="/jobs/`+string(j.ID)+`"`, "Archive it")
 	if err := os.WriteFile(filepath.Join(h.dir, "root/maps/a.txt"), []byte("other"), 0o600); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func batches(t *testing.T, of client.BatchReport) (*servertest.Harness, job.ID) 
 	w := servertest.Serve(t, server.Options{Engine: e}, func(w *servertest.Harness) server.Part { return web.Part(w.Server) },
 		func(w *servertest.Harness) server.Part {
 			return ingesthttp.Part(w.Server, ingesthttp.Options{Ingest: &reporter{report: of}, Shares: links,
-				Profiles: profiles})
+				Profiles: profiles, Hooks: newPigeons()})
 		})
 	j, err := e.Submit(t.Context(), engine.Order{Kind: record.BatchKind, Owner: "ann"})
 	if err != nil {
@@ -88,7 +88,7 @@ func TestBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Browser(t, "ingest.mjs", map[string]any{"batch": id, "pages": []string{"/jobs/" + string(id), "/profiles",
-		"/profiles/maps"},
+		"/profiles/maps", "/hooks"},
 		"plain": []string{"/batches/" + string(id) + "?refresh=off", made.Path + "?refresh=off"}})
 }
 
@@ -99,5 +99,5 @@ func TestScreenshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Shots(t, "web-batch=/jobs/"+string(id), "web-profile=/profiles/maps", "web-shared="+made.Path)
+	w.Shots(t, "web-batch=/jobs/"+string(id), "web-profile=/profiles/maps", "web-hooks=/hooks", "web-shared="+made.Path)
 }

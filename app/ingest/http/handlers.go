@@ -58,6 +58,10 @@ func Part(s *server.Server, o Options) server.Part {
 	if o.Profiles != nil {
 		part.Pages.Links = []server.Link{{Section: "Control", Title: "Profiles", Path: "/profiles", Who: server.Shared}}
 	}
+	if o.Hooks != nil {
+		part.Pages.Links = append(part.Pages.Links, server.Link{Section: "Control", Title: "Webhooks", Path: "/hooks",
+			Who: server.Operator})
+	}
 	if o.Details != nil {
 		part.Named = o.Details.Named
 	}

@@ -20,6 +20,7 @@ var allowed = map[string]string{
 	"/batches/":                      "uoa",
 	"/shared/":                       "*",
 	"/profiles":                      "uoa",
+	"/hooks":                         "oa",
 	"/profiles/":                     "oa",
 	"/api/v1/ingest/jobs/":           "uoa",
 	"/api/v1/ingest/objects":         "uoa",
