@@ -184,6 +184,6 @@ func TestBrowser(t *testing.T) {
 
 // TestScreenshots takes the screenshots of docs/.
 func TestScreenshots(t *testing.T) {
-	h, set := browsed(t)
-	h.Shots(t, "web-archive=/archive", "web-archive-job=/jobs/"+string(set["archive"].(job.ID)))
+	h, _ := browsed(t)
+	h.Shots(t, "light", "web-archive=/archive", "web-archive-course=/archive/disk/maps")
 }
