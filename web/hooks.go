@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"time"
@@ -22,8 +21,8 @@ type hookPages struct {
 func HookRoutes(s *server.Server, at, api string) []server.Route {
 	h := hookPages{&Pages{s, own}, at, api}
 	return []server.Route{
-		PageRoute(at, server.Operator, "A page with the webhooks: the last result of each receiver, and the delivery log: "+
-			"job, status, after.", openapi.Query("job", "status", "after", "limit"), h.Show("hooks.html", h.page)),
+		PageRoute(at, server.Operator, "A page with the webhooks: the last result of each receiver, and the delivery "+
+			"log: job, status, after.", openapi.Query("job", "status", "after", "limit"), h.Show("hooks.html", h.page)),
 		FormRoute(at+"/replay", server.Operator, "Sends notifications again.", h.Post(h.replay)),
 	}
 }
@@ -79,8 +78,8 @@ func (h hookPages) page(r *http.Request) (*Frame, error) {
 	if log.Next != "" {
 		v.Next = With(h.at, changed(q, "after", log.Next))
 	}
-	return &Frame{Title: "Webhooks", Body: v, Lead: "Notifications to other systems. One that is not accepted is tried " +
-		"again, and abandoned in the end; a person can send it again."}, nil
+	return &Frame{Title: "Webhooks", Body: v, Lead: "Notifications to other systems. One that is not accepted " +
+		"is tried again, and abandoned in the end; a person can send it again."}, nil
 }
 
 // receiversOf sums up the newest notifications, the newest first, by receiver.
@@ -134,5 +133,5 @@ func (h hookPages) replay(r *http.Request, form *Form) (to, done string, err err
 	if err := h.Send(r, http.MethodPost, h.api+"/replay", b, &sent); err != nil {
 		return "", "", err
 	}
-	return h.at, cmp.Or(numbered(len(sent.Keys), "notification is", "notifications are"), "Nothing is") + " sent again", nil
+	return h.at, numbered(len(sent.Keys), "notification is", "notifications are") + " sent again", nil
 }

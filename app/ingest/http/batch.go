@@ -113,7 +113,8 @@ func (s *Handlers) retryForm(r *http.Request, form *web.Form) (to, done string, 
 	}
 	again, refused, why := 0, 0, error(nil)
 	for i := range v.Jobs {
-		if v.Jobs[i].Outcome != lifecycle.Failed && v.Jobs[i].Outcome != lifecycle.TimedOut || again+refused == mostRetries {
+		if v.Jobs[i].Outcome != lifecycle.Failed && v.Jobs[i].Outcome != lifecycle.TimedOut ||
+			again+refused == mostRetries {
 			continue
 		}
 		path := "/api/v1/jobs/" + url.PathEscape(string(v.Jobs[i].Job)) + "/events/" + string(record.Retry)

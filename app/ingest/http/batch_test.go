@@ -27,7 +27,8 @@ func batches(t *testing.T, of client.BatchReport) (*servertest.Harness, job.ID) 
 		t.Fatal(err)
 	}
 	links, profiles := share.Open(t.TempDir(), time.Now), newShelf(t)
-	w := servertest.Serve(t, server.Options{Engine: e}, func(w *servertest.Harness) server.Part { return web.Part(w.Server) },
+	w := servertest.Serve(t, server.Options{Engine: e},
+		func(w *servertest.Harness) server.Part { return web.Part(w.Server) },
 		func(w *servertest.Harness) server.Part {
 			return ingesthttp.Part(w.Server, ingesthttp.Options{Ingest: &reporter{report: of}, Shares: links,
 				Profiles: profiles, Hooks: newPigeons()})
@@ -74,8 +75,9 @@ func printed() client.BatchReport {
 		Jobs: []client.JobReport{{Job: "ing_1", State: "Completed", Outcome: "ok", Title: "Letter to Anna, 1857",
 			ARK: "ark:/99999/fk4a", Version: 1}, {Job: "ing_2", State: "Completed", Outcome: "ok",
 			Title: "Map of the postal routes", ARK: "ark:/99999/fk4b", Version: 2},
-			{Job: "ing_3", State: "Failed", Outcome: "failed", Title: "Diary of a journey", Reason: "A file is missing.",
-				Next: "Put it on your server, then try the object again.", Message: "diary/page-7.tif: status 404"}}}
+			{Job: "ing_3", State: "Failed", Outcome: "failed", Title: "Diary of a journey",
+				Reason: "A file is missing.",
+				Next:   "Put it on your server, then try the object again.", Message: "diary/page-7.tif: status 404"}}}
 }
 
 // TestBrowser runs scripts/browser/ingest.mjs.
@@ -99,5 +101,6 @@ func TestScreenshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Shots(t, "light", "web-batch=/jobs/"+string(id), "web-profile=/profiles/maps", "web-hooks=/hooks", "web-shared="+made.Path)
+	w.Shots(t, "light", "web-batch=/jobs/"+string(id), "web-profile=/profiles/maps", "web-hooks=/hooks",
+		"web-shared="+made.Path)
 }

@@ -54,7 +54,8 @@ func Part(s *server.Server, o Options) server.Part {
 		pages: web.New(s, files)}
 	part := server.Part{Routes: slices.Concat(h.routes(), h.hookRoutes()), About: ingest.About, Health: h.profileHealth,
 		Pages: server.Pages{Kinds: kinds, Files: filesOf,
-			Details: map[job.Kind]func(*http.Request, *api.Job) (server.Details, error){record.BatchKind: h.batchDetails}}}
+			Details: map[job.Kind]func(*http.Request, *api.Job) (server.Details,
+				error){record.BatchKind: h.batchDetails}}}
 	if o.Profiles != nil {
 		part.Pages.Links = []server.Link{{Section: "Control", Title: "Profiles", Path: "/profiles", Who: server.Shared}}
 	}

@@ -42,7 +42,8 @@ func (s *Handlers) profilesPage(r *http.Request) (*web.Frame, error) {
 	if err := s.pages.Get(r, "/api/v1/ingest/profiles", &all); err != nil {
 		return nil, err
 	}
-	v := profilesView{Status: all.Status, Reloads: all.Status != nil && s.Permits(r, http.MethodPost, "/profiles/reload")}
+	v := profilesView{Status: all.Status, Reloads: all.Status != nil && s.Permits(r, http.MethodPost,
+		"/profiles/reload")}
 	if all.Status != nil && all.Status.Fault != "" {
 		v.Faults = strings.Split(all.Status.Fault, "\n")
 	}

@@ -35,8 +35,8 @@ const (
 func (s *Handlers) shareRoutes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodPost, Pattern: "/api/v1/ingest/batches/{id}/shares", Who: server.Person,
-			Doc: "Makes a link by which anyone who has it reads this batch and no other: valid, note, actor. The path " +
-				"with its secret is in this answer alone.", Handle: s.makeShare,
+			Doc: "Makes a link by which anyone who has it reads this batch and no other: valid, note, actor. The " +
+				"path with its secret is in this answer alone.", Handle: s.makeShare,
 			IO: openapi.IO{In: api.ShareOrder{}, Out: api.Share{}, Status: http.StatusCreated}},
 		{Method: http.MethodGet, Pattern: "/api/v1/ingest/batches/{id}/shares", Who: server.Person,
 			Doc: "The links of a batch that are valid, without their secrets.", Handle: s.listShares,
@@ -129,7 +129,8 @@ func (s *Handlers) noteShare(r *http.Request, event lifecycle.Event, by lifecycl
 }
 
 func viewShare(link *share.Link) api.Share {
-	return api.Share{ID: link.ID, Batch: link.Batch, By: link.By, Note: link.Note, Made: link.Made, Expires: link.Expires}
+	return api.Share{ID: link.ID, Batch: link.Batch, By: link.By, Note: link.Note, Made: link.Made,
+		Expires: link.Expires}
 }
 
 func (s *Handlers) listShares(w http.ResponseWriter, r *http.Request) error {
@@ -223,7 +224,8 @@ func (s *Handlers) shared(r *http.Request) (share.Link, error) {
 func (s *Handlers) failShared(w http.ResponseWriter, r *http.Request, err error) error {
 	if server.ForPeople(r) && job.KindOf(err) == job.NotFound {
 		return server.ReplyPage(w, http.StatusNotFound, batchTemplates, "error.html", struct{ Text string }{
-			"This link leads to nothing: it was revoked, or it has expired. Ask the person who gave it to you for a new one."})
+			"This link leads to nothing: it was revoked, or it has expired. Ask the person who gave it to you for a " +
+				"new one."})
 	}
 	return s.FailPage(w, r, err)
 }

@@ -57,7 +57,8 @@ func TestSharedBatch(t *testing.T) {
 	servertest.CheckHeaders(t, answer)
 	if answer.StatusCode != http.StatusOK || len(answer.Cookies()) != 0 || !strings.Contains(text, string(mine)) ||
 		!strings.Contains(text, "You read this by a link") || strings.Contains(text, "<script") ||
-		strings.Contains(text, "<form") || strings.Contains(text, `href="/jobs`) || strings.Contains(text, string(other)) {
+		strings.Contains(text, "<form") || strings.Contains(text, `href="/jobs`) || strings.Contains(text,
+		string(other)) {
 		t.Errorf("got %s with %v: %s", answer.Status, answer.Cookies(), text)
 	}
 	for _, format := range []string{"json", "text", "csv-failed"} {
@@ -69,7 +70,8 @@ func TestSharedBatch(t *testing.T) {
 	for _, path := range []string{"/batches/" + string(mine), "/jobs/" + string(mine), "/api/v1/jobs/" + string(mine),
 		"/api/v1/ingest/batches/" + string(mine) + "/report", "/api/v1/ingest/batches/" + string(other) + "/report"} {
 		r := g.With(secret, http.MethodGet, path, "") // nor is it a token
-		if answer, _ := g.Ask(r); answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusNotFound {
+		if answer, _ := g.Ask(r); answer.StatusCode != http.StatusUnauthorized &&
+			answer.StatusCode != http.StatusNotFound {
 			t.Errorf("%s with the secret as a token: got %s", path, answer.Status)
 		}
 		if answer, _ := ask(http.MethodGet, path); answer.StatusCode == http.StatusOK {

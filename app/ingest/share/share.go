@@ -58,7 +58,8 @@ func Open(dir string, now func() time.Time) *Links {
 // the given one are set. Errors: Invalid (too long), Refused (too many).
 func (l *Links) Add(one Link, valid time.Duration) (Link, string, error) {
 	if valid <= 0 || valid > Longest {
-		return Link{}, "", job.Errorf(job.Invalid, "share", one.Batch, "a link is valid for more than 0 and at most 365 days")
+		return Link{}, "", job.Errorf(job.Invalid, "share", one.Batch,
+			"a link is valid for more than 0 and at most 365 days")
 	}
 	text := make([]byte, secret)
 	_, _ = rand.Read(text) // never fails
