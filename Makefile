@@ -11,7 +11,7 @@ LONG_INPUTS ?= 5000x
 
 # The packages that share memory between goroutines.
 # Packages of applications with pages, which have tests in a browser.
-PAGES = ./app/archive/http ./app/compute/http ./app/flowfile/http
+PAGES = ./app/archive/http ./app/compute/http ./app/flowfile/http ./app/ingest/http
 RACE = ./engine/... ./internal/... ./flow/... ./store/mem ./store/sqlite/... ./store/crash/... ./store/storetest ./store/internal/... \
 	./server/... ./client/... ./cli/... ./host/... ./examples/... \
 	./app/ingest/cli ./app/ingest/http ./app/flowfile/http ./app/bulk/... ./app/compute ./app/compute/http ./app/compute/agent ./app/compute/orchestrator/client \

@@ -120,6 +120,7 @@ var rules = []rule{
 	{"app/compute/cli", commands + " app/compute", commandsWhy},
 	{"app/flowfile/cli", commands + " app/flowfile", commandsWhy},
 	{"app/bulk/cli", commands + " app/bulk", commandsWhy},
+	{"app/ingest/share", "job internal/sharedfile", "links to batches in a file; no step and no engine"},
 	{"app/ingest/record", "job lifecycle api format/erc app/ingest/inventory",
 		"what records hold; no step and no engine"},
 	{"app/ingest/workdir", "job internal/dirlock", "files of batches and jobs"},

@@ -109,6 +109,9 @@ type (
 	ErasePerson          = api.ErasePerson
 	Event                = job.Event
 	Explanation          = api.Explanation
+	ShareOrder           = api.ShareOrder
+	Share                = api.Share
+	Shares               = api.Shares
 	Expected             = api.Expected
 	FindPeople           = api.FindPeople
 	FixedOrphans         = api.FixedOrphans

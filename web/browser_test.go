@@ -54,7 +54,7 @@ func TestScreenshots(t *testing.T) {
 		Why: "the maps move to another building"}); err != nil {
 		t.Fatal(err)
 	}
-	w.Shots(t, "web-overview=/", "web-jobs=/jobs", "web-job=/jobs/"+string(failed))
+	w.Shots(t, "light,dark", "web-overview=/", "web-jobs=/jobs", "web-job=/jobs/"+string(failed))
 }
 
 // postOffice is a server with letters, which a worker of the test works on.

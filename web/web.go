@@ -176,20 +176,30 @@ var nextSteps = map[job.ErrorKind]string{
 func (p *Pages) Post(of func(r *http.Request, form *Form) (to, done string, err error)) func(http.ResponseWriter,
 	*http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		err := server.Params(r).Err()
-		var form *Form
-		if err == nil {
-			form, err = readForm(r)
-		}
-		to, done := "", ""
-		if err == nil {
-			to, done, err = of(r, form)
-		}
-		if err != nil {
-			return p.Fail(w, r, err)
-		}
-		return p.Done(w, to, done)
+		return p.Form(w, r, func(form *Form) error {
+			to, done, err := of(r, form)
+			if err != nil {
+				return err
+			}
+			return p.Done(w, to, done)
+		})
 	}
+}
+
+// Form reads a form and calls a function that answers it. A refusal is shown as by [Pages.Fail].
+func (p *Pages) Form(w http.ResponseWriter, r *http.Request, answer func(*Form) error) error {
+	err := server.Params(r).Err()
+	var form *Form
+	if err == nil {
+		form, err = readForm(r)
+	}
+	if err == nil {
+		err = answer(form)
+	}
+	if err != nil {
+		return p.Fail(w, r, err)
+	}
+	return nil
 }
 
 // Done answers a form: it leads to the page that shows the result, with what was done in a few words.

@@ -243,7 +243,8 @@ func ToneOf(stage *lifecycle.Stage, o lifecycle.Outcome, ended, claimed bool) To
 
 // workedElsewhere reports whether a worker causes events of a state that waits, such as a job of another system.
 func workedElsewhere(stage *lifecycle.Stage) bool {
-	return slices.ContainsFunc(stage.Transitions, func(t lifecycle.Transition) bool { return t.By&lifecycle.Worker != 0 })
+	return slices.ContainsFunc(stage.Transitions,
+		func(t lifecycle.Transition) bool { return t.By&lifecycle.Worker != 0 })
 }
 
 // Row is a job in a list.

@@ -218,8 +218,8 @@ func TestStuckListsMessages(t *testing.T) {
 	})
 }
 
-// TestExpect: a job that waits or works states its usual step and its end once 20 others ended well, and nothing before,
-// under a hold, or when it has ended.
+// TestExpect: a job that waits or works states its usual step and its end once 20 others ended well. It states nothing
+// before, under a hold, or when it has ended.
 func TestExpect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)

@@ -48,7 +48,7 @@ export async function everyPage(pages) {
         assert.deepEqual((await findings()).map((v) => [path, theme, v.id, v.nodes.slice(0, 2).map((n) => n.html.slice(0, 200))]), []);
       }
       // The control: a text that is hard to read is found.
-      await page.evaluate((pale) => { const p = document.createElement("p"); p.textContent = "pale"; p.style.color = pale; document.getElementById("main").append(p); }, theme === "light" ? "#bbb" : "#444");
+      await page.evaluate((pale) => { const p = document.createElement("p"); p.textContent = "pale"; p.style.color = pale; document.querySelector("main").append(p); }, theme === "light" ? "#bbb" : "#444");
       assert.deepEqual((await findings()).map((v) => v.id), ["color-contrast"]);
       await page.context().close();
     }

@@ -2,12 +2,20 @@ package servertest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -34,13 +42,56 @@ func (w *Harness) Browser(t *testing.T, script string, set map[string]any) {
 	w.node(t, text, script)
 }
 
-// Shots takes the screenshots of pages, each NAME=PATH, if that is asked for; else it skips the test.
-func (w *Harness) Shots(t *testing.T, pages ...string) {
+// Shots takes the screenshots of pages, each NAME=PATH, in themes such as "light,dark", if that is asked for; else it
+// skips the test.
+func (w *Harness) Shots(t *testing.T, themes string, pages ...string) {
 	t.Helper()
 	if *shots == "" {
 		t.Skip("make screenshots runs it")
 	}
-	w.node(t, nil, "shots.mjs", append([]string{filepath.Join(root(t), *shots), "light,dark", "1280"}, pages...)...)
+	const width = "1280"
+	dir := filepath.Join(root(t), *shots)
+	w.node(t, nil, "shots.mjs", append([]string{dir, themes, width}, pages...)...)
+	for _, page := range pages {
+		name, _, _ := strings.Cut(page, "=")
+		for theme := range strings.SplitSeq(themes, ",") {
+			if err := shrink(filepath.Join(dir, name+"-"+theme+"-"+width+".png")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// shrink writes a picture with its 256 most frequent colors, which a page hardly exceeds.
+func shrink(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	full, err := png.Decode(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	at, often := full.Bounds(), map[color.RGBA]int{}
+	for y := at.Min.Y; y < at.Max.Y; y++ {
+		for x := at.Min.X; x < at.Max.X; x++ {
+			often[color.RGBAModel.Convert(full.At(x, y)).(color.RGBA)]++
+		}
+	}
+	colors := slices.SortedFunc(maps.Keys(often), func(a, b color.RGBA) int {
+		return cmp.Or(often[b]-often[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
+	})
+	var few color.Palette
+	for _, c := range colors[:min(len(colors), 256)] {
+		few = append(few, c)
+	}
+	small := image.NewPaletted(at, few)
+	draw.Draw(small, at, full, at.Min, draw.Src)
+	var b bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, small); err != nil {
+		return err
+	}
+	return os.WriteFile(file, b.Bytes(), 0o644)
 }
 
 // node runs a script of scripts/browser with the address of the server.

@@ -31,7 +31,7 @@ const (
 
 // pageRoutes lists the pages.
 func (s *Handlers) pageRoutes() []server.Route {
-	return []server.Route{
+	return append([]server.Route{
 		web.PageRoute("/archive", server.Own, "A page with the archived courses: newest archive, activities, copies "+
 			"and problems of each, for users of their own archives: source, course.",
 			[]openapi.Parameter{{Name: "source", Doc: "Source of the archives."},
@@ -40,7 +40,7 @@ func (s *Handlers) pageRoutes() []server.Route {
 			"changed since, or missing, and its archives.", nil, s.pages.Show("course.html", s.coursePage)),
 		web.FormRoute("/archive/{source}/{course}", server.Operator, "Archives a course as the form of the page asks.",
 			s.pages.Post(s.archiveForm)),
-	}
+	}, web.HookRoutes(s.Server, "/archive/hooks", prefix+"/hooks")...)
 }
 
 // sitePages is what archives add to the pages for people.
@@ -52,7 +52,8 @@ func (s *Handlers) sitePages() server.Pages {
 		Details: map[job.Kind]func(*http.Request, *api.Job) (server.Details, error){archive.Kind: s.jobDetails},
 	}
 	if s.Archive != nil {
-		p.Links = []server.Link{{Section: "Work", Title: "Archive", Path: "/archive", Who: server.Own}}
+		p.Links = []server.Link{{Section: "Work", Title: "Archive", Path: "/archive", Who: server.Own},
+			{Section: "Control", Title: "Archive webhooks", Path: "/archive/hooks", Who: server.Operator}}
 	}
 	return p
 }
@@ -79,12 +80,12 @@ type courseRow struct {
 	Left       int // activities that were not archived
 	Files      int
 	Bytes      int64
-	Places     []place
+	Places     []located
 	Problems   []string
 }
 
-// place is the copies of an archive in one storage location.
-type place struct {
+// located is the copies of an archive in one storage location.
+type located struct {
 	api.ArchiveStored
 	Tone    web.Tone
 	State   string
@@ -107,7 +108,8 @@ func (s *Handlers) coursesPage(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Handlers) courses(r *http.Request) (*web.Frame, error) {
 	p := server.Params(r)
-	v := coursesView{Source: p.Text("source"), Course: p.Text("course"), Operator: s.MayUse(r.Context(), server.Operator)}
+	v := coursesView{Source: p.Text("source"), Course: p.Text("course"), Operator: s.MayUse(r.Context(),
+		server.Operator)}
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
@@ -140,8 +142,9 @@ func (s *Handlers) courses(r *http.Request) (*web.Frame, error) {
 		}
 		v.Locations, v.Deletions = sources.Locations, deletions.Deletions
 	}
-	return &web.Frame{Title: "Archive", Body: v, Lead: "Courses with their newest archive. A package is complete when " +
-		"each storage location has a verified copy."}, nil
+	return &web.Frame{Title: "Archive", Body: v,
+		Lead: "Courses with their newest archive. A package is complete " +
+			"when each storage location has a verified copy."}, nil
 }
 
 // byCourse groups archives, the newest first, by course, and reports whether there are more courses than are shown.
@@ -166,7 +169,7 @@ func byCourse(all []api.Archive) (rows []courseRow, more bool) {
 // fill sets what the details of the newest archive state.
 func (row *courseRow) fill(d *api.ArchiveDetails, now time.Time) {
 	row.Since, row.Tone = web.Ago(now, cmp.Or(row.Ended, row.Created)), toneOf(row.Outcome)
-	row.Files, row.Bytes, row.Places = d.Files, d.Bytes, placesOf(d.Stored, now)
+	row.Files, row.Bytes, row.Places = d.Files, d.Bytes, copiesOf(d.Stored, now)
 	for i := range d.Activities {
 		a := &d.Activities[i]
 		row.Activities++
@@ -190,11 +193,11 @@ func toneOf(outcome string) web.Tone {
 	return web.Quiet
 }
 
-// placesOf states in words how the copies in each storage location are.
-func placesOf(stored []api.ArchiveStored, now time.Time) []place {
-	all := make([]place, len(stored))
+// copiesOf states in words how the copies in each storage location are.
+func copiesOf(stored []api.ArchiveStored, now time.Time) []located {
+	all := make([]located, len(stored))
 	for i, one := range stored {
-		p := place{ArchiveStored: one, Tone: web.Good, State: "verified"}
+		p := located{ArchiveStored: one, Tone: web.Good, State: "verified"}
 		switch {
 		case one.Faults > 0:
 			p.Tone, p.State = web.Bad, "damaged"
@@ -215,7 +218,7 @@ func placesOf(stored []api.ArchiveStored, now time.Time) []place {
 	return all
 }
 
-// problemsOf lists what a person should look at, the cause first.
+// problemsOf lists what a person should act on, the cause first.
 func problemsOf(d *api.ArchiveDetails) (all []string) {
 	if d.Outcome == "failed" && d.Message != "" {
 		all = append(all, d.Message)
@@ -293,7 +296,8 @@ type activityTone struct {
 }
 
 // activityTones are those of all states, in the order of their urgency.
-var activityTones = []activityTone{{"missing", web.Bad}, {"changed", web.Held}, {"expired", web.Held}, {"archived", web.Good}, {"removed", web.Quiet},
+var activityTones = []activityTone{{"missing", web.Bad}, {"changed", web.Held}, {"expired", web.Held}, {"archived",
+	web.Good}, {"removed", web.Quiet},
 	{"excluded", web.Quiet}}
 
 // setActivities makes the rows of the activities, the most urgent first.
@@ -332,7 +336,7 @@ type archiveView struct {
 	api.ArchiveDetails
 	Path       string // of the page about the course; empty: the reader may not open it
 	Activities []activityRow
-	Places     []place
+	Places     []located
 	Problems   []string
 	List       []fileRow
 	More       bool
@@ -359,7 +363,7 @@ func (s *Handlers) jobDetails(r *http.Request, j *api.Job) (d server.Details, er
 		return d, err
 	}
 	now := s.Engine.Clock().Now()
-	v.Places, v.Problems = placesOf(v.Stored, now), problemsOf(&v.ArchiveDetails)
+	v.Places, v.Problems = copiesOf(v.Stored, now), problemsOf(&v.ArchiveDetails)
 	for _, a := range v.ArchiveDetails.Activities {
 		row := activityRow{ArchiveActivity: a, Tone: web.Waiting}
 		if i := slices.IndexFunc(activityTones, func(t activityTone) bool { return t.state == a.State }); i >= 0 {

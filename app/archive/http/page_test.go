@@ -65,6 +65,7 @@ func TestPagesOfArchives(t *testing.T) {
 	if text := h.page("/archive?source=disk&course=maps"); strings.Contains(text, "/archive/disk/notes") {
 		t.Errorf("the filter shows other courses: %s", text)
 	}
+	contains(t, "the webhooks", h.page("/archive/hooks"), "<bdi>lms</bdi>", "lms.example")
 	contains(t, "the course", h.page("/archive/disk/maps"), "1 archived", `href="/jobs/`+string(j.ID)+`"`, "Archive it")
 	if err := os.WriteFile(filepath.Join(h.dir, "root/maps/a.txt"), []byte("other"), 0o600); err != nil {
 		t.Fatal(err)
@@ -83,7 +84,8 @@ func TestPagesOfArchives(t *testing.T) {
 	}
 	a := files.Artifacts[0]
 	text := h.page("/jobs/" + string(j.ID))
-	contains(t, "the job", text, "kept indefinitely", a.SHA256, "/content/"+a.Path, `<th scope="row"><bdi>near</bdi></th>`,
+	contains(t, "the job", text, "kept indefinitely", a.SHA256, "/content/"+a.Path,
+		`<th scope="row"><bdi>near</bdi></th>`,
 		"Preservation metadata")
 	if answer, _ := h.browse(http.MethodGet, "/api/v1/archive/archives/"+string(j.ID)+"/content/"+a.Path); answer.
 		StatusCode != http.StatusOK {
@@ -130,7 +132,8 @@ func TestProblemsOfCopies(t *testing.T) {
 	if text := h.page("/jobs/" + string(id)); strings.Contains(text, "Legal hold") {
 		t.Errorf("a released hold is shown: %s", text)
 	}
-	if _, err := h.Client.DeleteArchive(t.Context(), id, client.DeleteArchive{Note: "mistake", Actor: "ann"}); err != nil {
+	if _, err := h.Client.DeleteArchive(t.Context(), id, client.DeleteArchive{Note: "mistake",
+		Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	contains(t, "the list", h.page("/archive"), "Requests to delete that wait for a decision", "mistake")
@@ -148,13 +151,15 @@ func TestWhoseArchives(t *testing.T) {
 	inner.archive(o)
 	g := servertest.GuardWith(t, func(_ *servertest.Guarded, o *server.Options) { o.Engine = inner.Engine },
 		func(w *servertest.Harness) server.Part { return web.Part(w.Server) }, inner.part)
-	for role, want := range map[identity.Role][2]bool{identity.Depositor: {true, false}, identity.Operator: {true, true},
+	for role, want := range map[identity.Role][2]bool{identity.Depositor: {true, false}, identity.Operator: {true,
+		true},
 		identity.Auditor: {true, true}} {
 		r := g.With(g.Tokens[role], http.MethodGet, "/archive", "")
 		r.Header.Set("Accept", "text/html")
 		_, text := g.Ask(r)
 		if strings.Contains(text, "maps") != want[0] || strings.Contains(text, "notes") != want[1] ||
-			strings.Contains(text, "Storage locations") != want[1] || strings.Contains(text, "/archive/disk/") != want[1] {
+			strings.Contains(text, "Storage locations") != want[1] || strings.Contains(text,
+			"/archive/disk/") != want[1] {
 			t.Errorf("%s: want %v: %s", role, want, text)
 		}
 	}
@@ -183,6 +188,6 @@ func TestBrowser(t *testing.T) {
 
 // TestScreenshots takes the screenshots of docs/.
 func TestScreenshots(t *testing.T) {
-	h, set := browsed(t)
-	h.Shots(t, "web-archive=/archive", "web-archive-job=/jobs/"+string(set["archive"].(job.ID)))
+	h, _ := browsed(t)
+	h.Shots(t, "light", "web-archive=/archive", "web-archive-course=/archive/disk/maps")
 }

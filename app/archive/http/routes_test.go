@@ -16,6 +16,7 @@ var allowed = map[string]string{
 	"/api/v1/archive/":                       "oa",
 	"/archive":                               "uoa",
 	"/archive/{source}":                      "oa",
+	"/archive/hooks":                         "oa",
 	"/api/v1/archive/events/":                "*",
 	"/api/v1/archive/archives":               "uoa",
 	"/api/v1/archive/archives/{id}/holds":    "oa",
@@ -76,6 +77,7 @@ func TestPagesAndFilters(t *testing.T) {
 	routes := archivehttp.Part(h.Server, nil).Routes
 	files := "/api/v1/archive/archives/" + string(id) + "/artifacts"
 	servertest.CheckPages(t, h.Harness, routes, map[string]servertest.Paged{
+		"GET /archive/hooks":                          {Why: "it passes the pages of the API on, which are tested here"},
 		"GET /api/v1/archive/archives":                {Path: "/api/v1/archive/archives", List: "archives"},
 		"GET /api/v1/archive/hooks":                   {Path: "/api/v1/archive/hooks", List: "hooks"},
 		"GET /api/v1/archive/archives/{id}/artifacts": {Path: files, List: "artifacts"},

@@ -87,7 +87,8 @@ func (s *Handlers) details(r *http.Request, j *api.Job) (d server.Details, err e
 		if err != nil {
 			return d, err
 		}
-		for _, of := range []outputView{{Stream: api.Stdout, Title: "Output"}, {Stream: api.Stderr, Title: "Error output"}} {
+		for _, of := range []outputView{{Stream: api.Stdout, Title: "Output"}, {Stream: api.Stderr,
+			Title: "Error output"}} {
 			of.Path = path + "/logs?stream=" + of.Stream
 			if s.readEnd(r.Context(), &record, &of); of.Text != "" || v.Follow {
 				v.Outputs = append(v.Outputs, of)

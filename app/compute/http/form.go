@@ -230,7 +230,8 @@ func orderOf(fields map[string][]string) (o api.ComputeOrder, err error) {
 		}
 		return fields[name][0]
 	}
-	o = api.ComputeOrder{Service: one("service"), Name: one("title"), Note: strings.Join(strings.Fields(one("note")), " "),
+	o = api.ComputeOrder{Service: one("service"), Name: one("title"), Note: strings.Join(strings.Fields(one("note")),
+		" "),
 		Uploads: fields["upload"], Key: one("key")}
 	if command := one("command"); command != "" {
 		o.Command = &api.ComputeCommand{Shell: command}

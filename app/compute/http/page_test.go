@@ -125,7 +125,8 @@ func TestOutputIsCut(t *testing.T) {
 	_, out, _ := strings.Cut(text, `<pre class="output"`)
 	_, out, _ = strings.Cut(out, ">")
 	out, _, _ = strings.Cut(out, "</pre>")
-	if !strings.HasPrefix(out, "line ") || !strings.HasSuffix(out, "line 8999 é\n") || strings.Contains(out, "line 1 ") ||
+	if !strings.HasPrefix(out, "line ") || !strings.HasSuffix(out, "line 8999 é\n") || strings.Contains(out,
+		"line 1 ") ||
 		!strings.Contains(text, "This is the end of it.") ||
 		!strings.Contains(text, fmt.Sprintf(`data-offset="%d"`, b.Len())) {
 		t.Errorf("got %.200q ... %q", out, out[max(0, len(out)-200):])
@@ -136,7 +137,8 @@ func TestOutputIsCut(t *testing.T) {
 func TestNewPage(t *testing.T) {
 	c := openPages(t, func(o *compute.Options, _ *options) { o.UserBytes = 1 << 20 })
 	text := c.page("/compute/new")
-	for _, want := range []string{`enctype="multipart/form-data"`, "of 1.0 MiB", "0 of 50", "at most 1h of time, 1.0 GiB of memory",
+	for _, want := range []string{`enctype="multipart/form-data"`, "of 1.0 MiB", "0 of 50",
+		"at most 1h of time, 1.0 GiB of memory",
 		`data-uploads="/api/v1/compute/uploads"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the form lacks %q: %s", want, text)
@@ -156,7 +158,8 @@ func TestNewPage(t *testing.T) {
 		got["a"] != "x" || got["big.bin"] != "large" || got["run.sh"] != "#!/bin/bash\ncat a\ncat big.bin\n" {
 		t.Errorf("got %+v with %v, %v", j, got, err)
 	}
-	if text := c.page("/compute/new"); !strings.Contains(text, "1 running, 0 waiting") || !strings.Contains(text, "1 of 50") {
+	if text := c.page("/compute/new"); !strings.Contains(text, "1 running, 0 waiting") || !strings.Contains(text,
+		"1 of 50") {
 		t.Errorf("the quota after one job: %s", text)
 	}
 }
@@ -200,7 +203,8 @@ func TestRefusedForm(t *testing.T) {
 		}
 	}
 	for want, parts := range map[string][]part{
-		"the form has no field": {{"nonsense", "", "x"}}, "title was sent twice": {{"title", "", "a"}, {"title", "", "b"}},
+		"the form has no field": {{"nonsense", "", "x"}}, "title was sent twice": {{"title", "", "a"}, {"title", "",
+			"b"}},
 	} {
 		if answer, text := c.browse(c.pageForm(parts...)); answer.StatusCode != 400 || !strings.Contains(text, want) {
 			t.Errorf("%s: got %s: %s", want, answer.Status, text)
@@ -360,5 +364,6 @@ func set1(set map[string]any, name string) string { return string(set[name].(job
 // TestScreenshots takes the screenshots of docs/.
 func TestScreenshots(t *testing.T) {
 	c, set := browsed(t, "Count the words of the letters, 1857")
-	c.Shots(t, "web-compute=/compute", "web-compute-new=/compute/new", "web-compute-job=/jobs/"+set1(set, "done"))
+	c.Shots(t, "light", "web-compute=/compute", "web-compute-new=/compute/new", "web-compute-job=/jobs/"+set1(set,
+		"done"))
 }

@@ -106,7 +106,8 @@ func TestFlowPage(t *testing.T) {
 	w.until(j.ID, waiting)
 	path := "/jobs/" + string(j.ID)
 	text := w.page(path)
-	for _, part := range []string{`class="flow-picture"`, "1 of 3 tasks done", "It waits for the signal <bdi>approved</bdi>",
+	for _, part := range []string{`class="flow-picture"`, "1 of 3 tasks done",
+		"It waits for the signal <bdi>approved</bdi>",
 		`action="` + path + `/signal"`, "linear, 1 of 3 done", `href="/assets/flow-picture.css"`,
 		`<b><bdi>before</bdi></b> <span class="badge good">SUCCESS</span>`,
 		`<b><bdi>approve</bdi></b> <span class="badge held">RUNNING</span>`,
@@ -167,7 +168,8 @@ func TestMarkOnThePage(t *testing.T) {
 	if answer, text := w.send(path+"/reverted", "task", "other", "note", "x", "actor", "ann"); answer.StatusCode < 400 {
 		t.Errorf("another task: got %s %s", answer.Status, text)
 	}
-	if answer, text := w.send(path+"/reverted", "task", "print", "note", "paper shredded", "actor", "ann"); answer.StatusCode !=
+	if answer, text := w.send(path+"/reverted", "task", "print", "note", "paper shredded", "actor",
+		"ann"); answer.StatusCode !=
 		http.StatusSeeOther {
 		t.Fatalf("got %s %s", answer.Status, text)
 	}
@@ -238,7 +240,7 @@ func TestBrowser(t *testing.T) {
 // TestScreenshots takes the screenshots of docs/.
 func TestScreenshots(t *testing.T) {
 	w, set := browsed(t)
-	w.Shots(t, fmt.Sprint("web-flow=/jobs/", set["open"]))
+	w.Shots(t, "light", fmt.Sprint("web-flow=/jobs/", set["open"]))
 }
 
 // TestFlowIsFollowed: changes of tasks are reported though the flow makes no transition, and many of them in few

@@ -3,13 +3,16 @@
 package ingesthttp
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/web"
 )
 
 // Options of the routes. An application that is nil refuses its requests.
@@ -19,6 +22,7 @@ type Options struct {
 	Profiles Profiles
 	Hooks    Hooks // notifications
 	Access   Access
+	Shares   Shares // links to batches
 }
 
 // Handlers answer requests.
@@ -26,6 +30,7 @@ type Handlers struct {
 	*server.Server
 	Options
 	making reportSlots
+	pages  *web.Pages
 }
 
 // kinds are what the jobs of ingest are called.
@@ -45,9 +50,19 @@ func filesOf(j *job.Job) string {
 
 // Part gives what ingest adds to a server. A nil server is enough to list the routes.
 func Part(s *server.Server, o Options) server.Part {
-	h := &Handlers{Server: s, Options: o, making: make(reportSlots, mostReports)}
+	h := &Handlers{Server: s, Options: o, making: make(reportSlots, mostReports),
+		pages: web.New(s, files)}
 	part := server.Part{Routes: slices.Concat(h.routes(), h.hookRoutes()), About: ingest.About, Health: h.profileHealth,
-		Pages: server.Pages{Kinds: kinds, Files: filesOf}}
+		Pages: server.Pages{Kinds: kinds, Files: filesOf,
+			Details: map[job.Kind]func(*http.Request, *api.Job) (server.Details,
+				error){record.BatchKind: h.batchDetails}}}
+	if o.Profiles != nil {
+		part.Pages.Links = []server.Link{{Section: "Control", Title: "Profiles", Path: "/profiles", Who: server.Shared}}
+	}
+	if o.Hooks != nil {
+		part.Pages.Links = append(part.Pages.Links, server.Link{Section: "Control", Title: "Webhooks", Path: "/hooks",
+			Who: server.Operator})
+	}
 	if o.Details != nil {
 		part.Named = o.Details.Named
 	}

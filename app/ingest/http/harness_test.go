@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
+	"github.com/stagepost/stagepost/app/ingest/share"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -40,6 +42,7 @@ func open(t *testing.T, change func(*options), steps map[lifecycle.State]engine.
 	w.Harness = servertest.Open(t, func(o *server.Options) {
 		w.ingest = &inbox{engine: o.Engine}
 		ingest.Ingest = w.ingest
+		ingest.Shares = share.Open(t.TempDir(), o.Engine.Clock().Now)
 		if change != nil {
 			change(&options{o, routes(&ingest)})
 		}
@@ -49,7 +52,9 @@ func open(t *testing.T, change func(*options), steps map[lifecycle.State]engine.
 
 // part gives the routes of ingest to a server whose engine's letters are submissions.
 func part(w *servertest.Harness) server.Part {
-	return ingesthttp.Part(w.Server, ingesthttp.Options{Ingest: &inbox{engine: w.Engine}})
+	w.T.Helper()
+	return ingesthttp.Part(w.Server, ingesthttp.Options{Ingest: &inbox{engine: w.Engine},
+		Shares: share.Open(w.T.TempDir(), time.Now)})
 }
 
 // inbox is an ingest that keeps what it gets.

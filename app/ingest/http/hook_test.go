@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,4 +136,40 @@ func TestReplayAndPing(t *testing.T) {
 		job.Invalid)
 	none := open(t, nil, nil)
 	none.Problem(none.Request(http.MethodGet, "/api/v1/hooks", ""), http.StatusNotFound, job.NotFound)
+}
+
+// TestHooksPage: the page has the receivers with their last result and the delivery log, and sends again what is
+// selected, with a reason.
+func TestHooksPage(t *testing.T) {
+	p := newPigeons()
+	p.all[0].Status, p.all[0].Error = hooklog.Abandoned, "status 500 <script>alert(1)</script>\u202e"
+	p.all[7].Status = hooklog.Delivered
+	w := open(t, func(o *options) { o.Hooks = p }, nil)
+	answer, text := w.page("/hooks")
+	for _, want := range []string{"<bdi>maps: ear</bdi>", `<span class="badge bad">abandoned</span>`,
+		`<span class="badge good">delivered</span>`, `<td class="wide">118</td><td class="wide">1</td>`,
+		"Send all abandoned again", `href="/jobs/bat_1"`, `rel="next"`, "&lt;script&gt;"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got %s, the page lacks %q: %s", answer.Status, want, text)
+		}
+	}
+	if strings.Contains(text, "<script>alert") || strings.Contains(text, "\u202e") {
+		t.Error("the page has a hostile text as it is")
+	}
+	send := func(fields string) (*http.Response, string) {
+		r := w.Request(http.MethodPost, "/hooks/replay", fields)
+		r.Header.Set("Accept", "text/html")
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		return w.Ask(r)
+	}
+	if answer, text := send("key=a&key=b&note=repaired"); answer.StatusCode != http.StatusSeeOther ||
+		cmp.Diff([]string{"a", "b"}, p.replay.Keys) != "" || p.replay.Note != "repaired" {
+		t.Errorf("got %s with %+v: %s", answer.Status, p.replay, text)
+	}
+	if answer, text := send("failed=yes&note=repaired"); answer.StatusCode != http.StatusSeeOther || !p.replay.Failed {
+		t.Errorf("got %s with %+v: %s", answer.Status, p.replay, text)
+	}
+	if answer, _ := send("nonsense=1"); answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("got %s", answer.Status)
+	}
 }

@@ -4,17 +4,21 @@ import (
 	"embed"
 	"encoding/json"
 	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/web"
 )
 
-//go:embed pages
-var pages embed.FS
+//go:embed pages/batch.html
+var depositor embed.FS
 
-var batchTemplates = server.Templates(pages)
+// batchTemplates are those of the page for depositors, which has no navigation: people read it who have no account.
+var batchTemplates = server.Templates(depositor)
 
 // refreshEvery is the pause, in seconds, after which a page of a batch that is not done asks again.
 const refreshEvery = 30
@@ -31,6 +35,11 @@ type batchView struct {
 	Done    int
 	Percent int
 	Lists   []batchList
+
+	ExpectedEnd string    // in words; empty: not known
+	Shared      time.Time // when the link expires by which it is read; zero: its reader is known
+	Reports     string    // path of the report
+	Manage      string    // path of the page with all that its reader may do; empty: there is none
 }
 
 type batchList struct {
@@ -48,21 +57,27 @@ func (s *Handlers) batchPage(w http.ResponseWriter, r *http.Request) error {
 	err := p.Err()
 	var v batchView
 	if err == nil {
-		v, err = s.viewBatch(r)
+		v, err = s.viewBatch(r, server.JobID(r))
 	}
 	if err != nil {
 		return s.FailPage(w, r, err)
 	}
-	v.Still = refresh == "off"
-	if v.Open && !v.Still {
-		v.Refresh = refreshEvery
-	}
+	v.keep(refresh == "off")
+	v.Manage = "/jobs/" + url.PathEscape(string(v.Batch))
 	return server.ReplyPage(w, http.StatusOK, batchTemplates, "batch.html", &v)
 }
 
-func (s *Handlers) viewBatch(r *http.Request) (batchView, error) {
-	var v batchView
-	j, err := s.Store.Get(r.Context(), server.JobID(r))
+// keep keeps the page still, or has it ask again while the batch is open.
+func (v *batchView) keep(still bool) {
+	if v.Still = still; v.Open && !still {
+		v.Refresh = refreshEvery
+	}
+}
+
+// viewBatch makes the page about a batch that its reader may see.
+func (s *Handlers) viewBatch(r *http.Request, id job.ID) (batchView, error) {
+	v := batchView{Reports: "/api/v1/ingest/batches/" + url.PathEscape(string(id)) + "/report"}
+	j, err := s.Store.Get(r.Context(), id)
 	if err != nil {
 		return v, err
 	}
@@ -88,6 +103,13 @@ func (s *Handlers) viewBatch(r *http.Request) (batchView, error) {
 		v.Percent = 100 * v.Done / v.Expected
 	}
 	v.Lists = listJobs(v.Jobs)
+	if !j.Ended {
+		x, err := s.Expect(r.Context(), id)
+		if err != nil {
+			return v, err
+		}
+		v.ExpectedEnd = web.Expectation(&x)
+	}
 	return v, nil
 }
 

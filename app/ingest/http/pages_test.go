@@ -13,6 +13,7 @@ func TestPagesOfEveryList(t *testing.T) {
 	byApplication := servertest.Paged{Why: "the application makes the pages, which its own tests go through"}
 	routes := ingesthttp.Part(w.Server, ingesthttp.Options{}).Routes
 	servertest.CheckPages(t, w.Harness, routes, map[string]servertest.Paged{
+		"GET /hooks":                         {Why: "it passes the pages of the API on, which are tested here"},
 		"GET /api/v1/hooks":                  {Path: "/api/v1/hooks", List: "hooks"},
 		"GET /api/v1/ingest/jobs/{id}/files": byApplication,
 		"GET /api/v1/ingest/objects":         byApplication,

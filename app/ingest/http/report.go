@@ -14,6 +14,11 @@ import (
 // report gives the report about a batch in the form that the parameter format names, else in the one that Accept asks
 // for.
 func (s *Handlers) report(w http.ResponseWriter, r *http.Request) error {
+	return s.reportOn(w, r, server.JobID(r))
+}
+
+// reportOn gives the report about a batch that the sender may read.
+func (s *Handlers) reportOn(w http.ResponseWriter, r *http.Request, batch job.ID) error {
 	app, err := s.ingest()
 	if err != nil {
 		return err
@@ -27,7 +32,7 @@ func (s *Handlers) report(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	report, err := app.Report(r.Context(), server.JobID(r))
+	report, err := app.Report(r.Context(), batch)
 	done()
 	if err != nil {
 		return err
@@ -36,7 +41,7 @@ func (s *Handlers) report(w http.ResponseWriter, r *http.Request) error {
 	if format == "" {
 		format = accepted(r.Header.Get("Accept"))
 	}
-	return s.replyReport(w, &report, server.JobID(r), format)
+	return s.replyReport(w, &report, batch, format)
 }
 
 // mostReports are made at once, for pages and by themselves; others wait. One of 10,000 objects takes about 50 MB while

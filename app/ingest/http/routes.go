@@ -9,12 +9,14 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/hooks"
 	"github.com/stagepost/stagepost/server/openapi"
+	"github.com/stagepost/stagepost/web"
 )
 
 // routes lists the routes of storage, submissions, packages and profiles.
 func (s *Handlers) routes() []server.Route {
 	return slices.Concat(s.storageRoutes(), s.submissionRoutes(), s.merrittRoutes(), s.accessRoutes(),
-		s.profileRoutes())
+		s.profileRoutes(), s.shareRoutes(), s.batchRoutes(), s.profilePages(),
+		web.HookRoutes(s.Server, "/hooks", "/api/v1/hooks"))
 }
 
 // storageRoutes lists the routes of storage locations and of what is checked in them.

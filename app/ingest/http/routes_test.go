@@ -18,6 +18,10 @@ var allowed = map[string]string{
 	"/api/v1/ingest/submissions":     "uoa",
 	"/api/v1/ingest/batches/":        "uoa",
 	"/batches/":                      "uoa",
+	"/shared/":                       "*",
+	"/profiles":                      "uoa",
+	"/hooks":                         "oa",
+	"/profiles/":                     "oa",
 	"/api/v1/ingest/jobs/":           "uoa",
 	"/api/v1/ingest/objects":         "uoa",
 	"/api/v1/ingest/profiles":        "uoa",
@@ -48,6 +52,9 @@ var reasonIn = map[string]any{
 	"POST /api/v1/ingest/profiles/reload": client.ReloadProfiles{},
 	"POST /api/v1/hooks/replay":           client.ReplayHooks{},
 	"POST /api/v1/hooks/ping":             client.PingHooks{},
+
+	"POST /api/v1/ingest/batches/{id}/shares":           client.ShareOrder{},
+	"DELETE /api/v1/ingest/batches/{id}/shares/{share}": nil,
 }
 
 func TestEveryRoute(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/stagepost/stagepost/app/ingest/share"
 	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/module"
 )
@@ -27,6 +28,8 @@ func Data() []backup.Entry {
 		{Name: "inventory-rebuilt*", How: backup.Left, What: "an inventory while it is rebuilt",
 			Reason: "removed by the next `stagepost ingest inventory rebuild`"},
 		{Name: "work", How: backup.Linked, What: "payloads as handed in, working files, reports"},
+		{Name: share.Name, How: backup.Left, What: "links by which batches are read, without their secrets",
+			Reason: "a restored one would open links that were revoked meanwhile"},
 		{Name: "access", How: backup.Linked,
 			What: "plans of packages that can be fetched, and the key of their tokens"},
 		{Name: "profiles", How: backup.Linked,

@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/fsck"
 	"github.com/stagepost/stagepost/app/ingest/merritt"
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/share"
 	"github.com/stagepost/stagepost/cli"
 
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
@@ -30,6 +31,7 @@ import (
 type App struct {
 	*ingest.App
 	access *access.App
+	shares *share.Links
 	beside *merritt.Follower // nil: no Merritt system shares the queue
 	stop   context.CancelFunc
 	wait   sync.WaitGroup
@@ -76,6 +78,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	if err != nil {
 		return nil, errors.Join(err, a.App.Close())
 	}
+	a.shares = share.Open(h.Dir, time.Now)
 	return a, nil
 }
 
@@ -128,6 +131,7 @@ func Part(s *server.Server, app module.App) server.Part {
 	}
 	return ingesthttp.Part(s, ingesthttp.Options{
 		Ingest: submissions{a.App}, Details: a.App, Profiles: a.App, Hooks: a.App, Access: a.access,
+		Shares: a.shares,
 	})
 }
 
