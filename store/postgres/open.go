@@ -98,7 +98,7 @@ func Open(ctx context.Context, database string, options Options) (*Store, error)
 }
 
 // begin checks the database, upgrades its schema and enters the writer. It may be repeated.
-func (s *Store) begin(ctx context.Context) error {
+func (s *Store) begin(ctx context.Context) (err error) {
 	conn, err := s.connect(ctx)
 	if err != nil {
 		return err
