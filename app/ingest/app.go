@@ -40,7 +40,7 @@ type Options struct {
 	Installation string
 	Records      fsck.Records   // of the jobs, which the inventory is compared with at start. Defaults to none
 	Profiles     profile.Source // defaults to the built-in profile
-	Peers        Peers          // who works on the same objects. Defaults to nobody
+	Peers        Peers          // who works on the same objects. Defaults to none
 	Mail         mail.Sender    // defaults to .eml files in Dir/mail
 	From         string         // sender of reports. Defaults to stagepost@localhost
 	Host         string         // right side of Message-IDs. Defaults to localhost
