@@ -12,8 +12,8 @@ import (
 	"github.com/stagepost/stagepost/server/authority"
 )
 
-// TestTransportSecurityAndRates: with a local authority the server answers by TLS with Strict-Transport-Security, errors
-// included, and refuses requests beyond rate.address with 429 and Retry-After. The control is a server without TLS and
+// TestTransportSecurityAndRates: with a local authority the server answers by TLS with Strict-Transport-Security, also
+// errors, and refuses requests beyond rate.address with 429 and Retry-After. The control is a server without TLS and
 // without a rate.
 func TestTransportSecurityAndRates(t *testing.T) {
 	for name, secure := range map[string]bool{"secure": true, "control": false} {
