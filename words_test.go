@@ -70,6 +70,7 @@ var plain = []string{
 	"docs/design.md",
 	"docs/lifecycles.md",
 	"docs/operating.md",
+	"docs/security.md",
 	"docs/performance.md",
 	"examples/compute",
 	"examples/custom",

@@ -1,6 +1,6 @@
-// Package grants enters in the audit log who was given access or lost it. Tokens, local users and enrolment tokens stand
-// in files that commands and people edit, with or without a server: a server compares the files with what it has entered
-// before.
+// Package grants enters in the audit log who was given access or lost it. Tokens, local users and enrolment tokens
+// stand in files that commands and people edit, with or without a server: a server compares the files with what it has
+// entered before.
 package grants
 
 import (

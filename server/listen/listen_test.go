@@ -2,6 +2,7 @@ package listen_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -168,5 +169,83 @@ func TestConnectionsAreBounded(t *testing.T) {
 	_ = second.Close()
 	if !served(third, 5*time.Second) {
 		t.Error("the third is not served when a slot is free")
+	}
+}
+
+// TestManySlowClients: 2,000 connections from several addresses that send a part of a header take no slot from others:
+// each request of others is answered while they are open. The control has no slots beside those
+// that they take: a request waits until one of them is closed.
+func TestManySlowClients(t *testing.T) {
+	const slow, sources, asked = 2000, 10, 50
+	for name, c := range map[string]struct {
+		most   int
+		served bool
+	}{"as in a server": {4096, true}, "control": {slow, false}} {
+		t.Run(name, func(t *testing.T) {
+			w := servertest.Open(t, nil, nil)
+			l, err := listen.Open(t.Context(), "127.0.0.1:0", c.most, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := listen.HTTP(w.Server, servertest.Discard)
+			h.ReadHeaderTimeout = time.Minute
+			cut := make(chan struct{}, 2*slow)
+			opened := make(chan struct{}, 2*slow)
+			h.ConnState = func(_ net.Conn, s http.ConnState) {
+				switch s {
+				case http.StateNew:
+					opened <- struct{}{}
+				case http.StateClosed:
+					cut <- struct{}{}
+				}
+			}
+			go func() { _ = h.Serve(l) }()
+			defer h.Close()
+			connect := func(from string) net.Conn {
+				t.Helper()
+				d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+				c, err := d.DialContext(t.Context(), "tcp", l.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = c.Close() })
+				return c
+			}
+			all := make([]net.Conn, slow)
+			for i := range all {
+				all[i] = connect(fmt.Sprintf("127.0.1.%d", 1+i%sources))
+				if _, err := io.WriteString(all[i], "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: "); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range slow {
+				<-opened // the server has accepted it
+			}
+			if len(cut) > 0 {
+				t.Fatalf("%d slow connections were closed at once", len(cut))
+			}
+			answered := func(within time.Duration) bool {
+				c := connect("127.0.0.1")
+				_ = c.SetDeadline(time.Now().Add(within))
+				_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+				line, err := bufio.NewReader(c).ReadString('\n')
+				return err == nil && strings.Contains(line, "200")
+			}
+			if !c.served {
+				if answered(200 * time.Millisecond) {
+					t.Error("it was answered although all slots are taken")
+				}
+				_ = all[0].Close()
+				if !answered(time.Minute) {
+					t.Error("it was not answered after a slot was free")
+				}
+				return
+			}
+			for i := range asked {
+				if !answered(20 * time.Second) {
+					t.Fatalf("request %d was not answered", i)
+				}
+			}
+		})
 	}
 }
