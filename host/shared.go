@@ -34,7 +34,8 @@ func (s *serveSettings) sharedDir(data string) (string, error) {
 
 // storeOptions are those by which the settings open the store.
 func (s *Settings) storeOptions(data, shared string) (stores.Options, error) {
-	o := stores.Options{Where: s.Store, Dir: data, Files: shared, NoLog: s.StoreLog == "off", Name: s.serverName(data)}
+	o := stores.Options{Where: s.Store, Dir: data, Files: shared, NoLog: s.StoreLog == "off", Name: s.serverName(data),
+		Connections: s.StoreReaders}
 	if u, err := url.Parse(s.Store); err == nil && strings.HasPrefix(s.Origin["store"], "flag") {
 		if _, given := u.User.Password(); given {
 			return o, cli.Usagef("store: every user of this machine can read a password in the command line: " +

@@ -101,6 +101,7 @@ func TestSharedStore(t *testing.T) {
 		"not mounted":         {store, filepath.Join(other, "gone"), t.TempDir(), "mount its file system"},
 		"same data directory": {store, shared, a.Data, "another server runs on this data directory"},
 		"sqlite on its files": {"sqlite", "", shared, "are in another store"},
+		"no database server":  {"postgres://u@127.0.0.1:1/jobs", shared, t.TempDir(), "jobs on 127.0.0.1:1 of the setting"},
 		"shared for sqlite":   {"sqlite", shared, t.TempDir(), "shared is for a store of several servers"},
 	} {
 		if _, err := sharing(t, c.store, c.shared, c.data); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -244,5 +245,24 @@ func TestStorePassword(t *testing.T) {
 	}
 	if strings.Contains(all, secret) {
 		t.Errorf("the password is shown: %s", all)
+	}
+}
+
+// TestStoreConnections bounds the connections that read by the setting.
+func TestStoreConnections(t *testing.T) {
+	s := NewSettings()
+	s.Store, s.StoreReaders = newDatabase(t), 3
+	dir := t.TempDir()
+	o, err := s.storeOptions(dir, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := stores.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Closer.Close()
+	if _, most := st.Connections(); most != 3 {
+		t.Errorf("%d connections may read, want 3", most)
 	}
 }

@@ -31,6 +31,7 @@ var noteless = map[string][]string{
 		"compute import", "demo", "demo site", "demo campus"},
 	"they run a program":                        {"serve", "work", "compute agent", "archive pdf-worker"},
 	"a new data directory has no list to enter": {"admin restore"},
+	"the lists of both stores must be equal":    {"migrate"},
 }
 
 // TestCommandsTakeReasons: every command that changes something takes --note. A new one must take it or be listed with

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -44,7 +45,11 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 		open = append(open, own)
 	}
 	s, err := postgres.Open(ctx, where, postgres.Options{Name: o.Name, OnFailure: o.OnFailure,
-		Patience: o.Patience, Migrates: o.Migrates})
+		Patience: o.Patience, Connections: o.Connections, Migrates: o.Migrates})
+	if job.KindOf(err) == job.Unavailable {
+		err = fmt.Errorf("the database %s of the setting store cannot be reached: start its server, or correct the "+
+			"setting: %w", location(where), err)
+	}
 	if err != nil {
 		return nil, err
 	}

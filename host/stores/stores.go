@@ -86,6 +86,8 @@ type Options struct {
 	Password string        // of the database; defaults to that of Where
 	Patience time.Duration // see [postgres.Options]
 
+	Connections int // see [postgres.Options]
+
 	// OnLock is called when no other server can have the data directory any more, before the store is read. It returns
 	// the address of the server. Defaults to none.
 	OnLock func() (address string, err error)
