@@ -167,9 +167,12 @@ func (e *Engine) overdueOf(ctx context.Context, kinds []job.Kind) (stuck bool, e
 	}
 }
 
+// overdueOne moves a job that the store found overdue. The time of a shared store may be later than now, which was read
+// before the query: then the earlier of the two times of the job has passed.
 func (e *Engine) overdueOne(ctx context.Context, j *job.Job, now time.Time) error {
+	leaseOver := j.Claimed() && (!j.Until.After(now) || j.Expires.IsZero() || j.Until.Before(j.Expires))
 	switch {
-	case !j.Claimed() || j.Until.After(now):
+	case !leaseOver:
 		return e.expire(ctx, j)
 	case e.holds(j): // the machine was suspended: the step still runs
 		return e.renewFor(ctx, j, now)
