@@ -81,8 +81,8 @@ func open(t *testing.T) *harness {
 // token makes an enrolment token of a worker that may claim posted letters.
 func (h *harness) token(name string) string {
 	h.t.Helper()
-	text, err := authority.Enrol(h.dir, authority.Member{Name: name, Work: "test.letter/Posted"}, authority.By{}, h.clock.Now(),
-		h.clock.Now().Add(time.Hour))
+	text, err := authority.Enrol(h.dir, authority.Member{Name: name, Work: "test.letter/Posted"}, authority.By{},
+		h.clock.Now(), h.clock.Now().Add(time.Hour))
 	if err != nil {
 		h.t.Fatal(err)
 	}
