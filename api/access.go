@@ -77,6 +77,8 @@ type MemberEnrolment struct {
 	Work     string    `json:"work,omitempty"`     // what it may claim
 	Services string    `json:"services,omitempty"` // whose jobs it may run as an agent
 	Expires  time.Time `json:"expires"`
+	By       string    `json:"by,omitempty"`   // who made it
+	Note     string    `json:"note,omitempty"` // why
 }
 
 // MemberCertificate is a certificate that was issued.
@@ -88,6 +90,8 @@ type MemberCertificate struct {
 	Issued      time.Time `json:"issued"`
 	Expires     time.Time `json:"expires"`
 	Revoked     time.Time `json:"revoked,omitzero"`
+	RevokedBy   string    `json:"revoked_by,omitempty"`
+	RevokedWhy  string    `json:"revoked_why,omitempty"`
 }
 
 // Tokens lists the tokens that may use the API.

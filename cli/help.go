@@ -188,7 +188,7 @@ func overview(root *cobra.Command, width int) string {
 		}
 		fmt.Fprintf(&b, "  %s%-20s  %s\n", short, "--"+f.Name+" "+kind, doc)
 	})
-	fmt.Fprintf(&b, "\n%s COMMAND --help explains a command or a group, with examples.\n", root.Name())
+	fmt.Fprintf(&b, "%s COMMAND --help explains a command or a group, with examples.\n", root.Name())
 	return b.String()
 }
 

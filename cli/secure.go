@@ -58,7 +58,7 @@ func (c *Call) TLS() (*tls.Config, error) {
 	}
 	roots, err := credential.Roots(c.Settings.CAFile)
 	if err != nil {
-		return nil, Usage(fmt.Errorf("ca_file: %w", err))
+		return nil, Usage(fmt.Errorf("cacert: %w", err))
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
 }

@@ -250,7 +250,7 @@ func unreachable(r *http.Request, err error) error {
 	}
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {
-		return job.Errorf(job.Invalid, "request", "", "the certificate of %s is refused: %w (--ca-file FILE names the "+
+		return job.Errorf(job.Invalid, "request", "", "the certificate of %s is refused: %w (--cacert FILE names the "+
 			"certificate of its authority)", r.URL.Host, certificate.Err)
 	}
 	if err.Error() == "http: server gave HTTP response to HTTPS client" {

@@ -30,8 +30,8 @@ func Part(call *cli.Call) cli.Part {
 		Groups: []*cobra.Command{
 			c.lifecycle(), cli.InGroup("admin", c.audit(), c.outbox(), c.drain(), c.resume()),
 		},
-		Daily: []*cobra.Command{c.list(), c.show(), c.why(), logs, c.watch()},
-		More: []*cobra.Command{c.retry(),
+		Daily: []*cobra.Command{c.list(), c.show(), c.why(), logs, c.watch(), c.retry()},
+		More: []*cobra.Command{
 			c.history(), c.stuck(), c.workers(), c.create(), c.cancel(), c.stop(), hold, release, c.delete(),
 			c.priority(), c.event(),
 		},

@@ -27,6 +27,8 @@ var byHand = map[string]string{
 	"GET /api/v1/compute/jobs/{id}/events":     "Watch is the same",
 	"DELETE /api/v1/compute/jobs/{id}":         "CancelCompute is the same",
 	"GET /api/v1/compute/tunnel":               "agents use it",
+	"POST /api/v1/enrolment":                   "package credential sends it",
+	"POST /api/v1/enrolment/renewal":           "package credential sends it",
 	"POST /api/v1/archive/events/{receiver}":   "learning platforms call it, as a webhook",
 	"GET /api/v1/compute/uploads/{upload}":     "with HEAD, for UploadCompute after a broken connection",
 	"OPTIONS /api/v1/compute/uploads":          "for clients of tus",

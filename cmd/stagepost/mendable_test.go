@@ -136,7 +136,7 @@ func TestErrorsOfAClient(t *testing.T) {
 		"--token-file readable":   "(chmod 600)",
 		"--token-file text":       "token_file text: that is no token",
 		"--data " + dir + "/none": "name one with --server URL or --data DIR",
-		"--server " + secure.URL:  "(--ca-file FILE names the certificate of its authority)",
+		"--server " + secure.URL:  "(--cacert FILE names the certificate of its authority)",
 		"--server " + strings.Replace(plain.URL, "http:", "https:",
 			1): "does not use TLS: its address begins with http://",
 		"--server nonsense": `"nonsense" is not the address of a server (http://HOST:PORT)`,

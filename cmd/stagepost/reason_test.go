@@ -19,7 +19,7 @@ var noteless = map[string][]string{
 		"admin audit", "ingest profile show", "ingest profile list", "ingest profile check", "ingest profile schema",
 		"ingest hooks", "ingest hooks show", "admin outbox", "lifecycle", "admin health", "fixity status",
 		"admin verify", "admin config", "version", "docs", "completion", "help",
-		"admin token list", "admin user list", "admin audit export",
+		"admin token list", "admin user list", "admin ca list", "admin audit export",
 		"workers", "flow list", "flow show", "flow lint", "flow draw", "compute agent doctor",
 		"archive deletions", "archive hooks show", "archive list", "archive overview", "archive plan", "archive premis",
 		"archive schedules show", "archive show",
@@ -30,8 +30,13 @@ var noteless = map[string][]string{
 		"archive retrieve",
 		"compute import", "demo", "demo site", "demo campus"},
 	"they run a program":                        {"serve", "work", "compute agent", "archive pdf-worker"},
+<<<<<<< HEAD
 	"a new data directory has no list to enter": {"admin restore"},
 	"the lists of both stores must be equal":    {"migrate"},
+=======
+	"a new data directory has no list to enter": {"admin restore", "admin ca init"},
+	"a machine enters itself, by a token":       {"work enrol"},
+>>>>>>> secure
 }
 
 // TestCommandsTakeReasons: every command that changes something takes --note. A new one must take it or be listed with

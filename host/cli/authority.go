@@ -35,7 +35,7 @@ func (c *commands) initAuthority() *cobra.Command {
 		Use:   "init DIR",
 		Short: "Make an authority",
 		Long: "Makes the key and the certificate of an authority, valid for ten years, in a directory.\n" +
-			"Clients trust the certificate, DIR/" + authority.CertificateName + ", by --ca-file. " +
+			"Clients trust the certificate, DIR/" + authority.CertificateName + ", by --cacert. " +
 			"A directory that has an authority is refused.",
 		Example: "  stagepost admin ca init /srv/stagepost/ca",
 		Args:    cobra.ExactArgs(1),
@@ -55,7 +55,7 @@ func (c *commands) initAuthority() *cobra.Command {
 
 func (c *commands) enrolMember() *cobra.Command {
 	var work, services []string
-	var expires string
+	var expires, note string
 	cmd := &cobra.Command{
 		Use:   "enrol NAME DIR",
 		Short: "Make an enrolment token for a worker or an agent",
@@ -74,8 +74,11 @@ nowhere else. It has the fingerprint of the authority, so that it is sent to no 
 			if err := m.Validate(); err != nil {
 				return cli.Usage(err)
 			}
+			if err := c.Reasoned(note); err != nil {
+				return err
+			}
 			now := time.Now()
-			text, err := authority.Enrol(args[1], m, now, now.Add(d))
+			text, err := authority.Enrol(args[1], m, authority.By{Actor: cli.Whoami(""), Note: note}, now, now.Add(d))
 			if err != nil {
 				return memberError(err)
 			}
@@ -90,6 +93,7 @@ nowhere else. It has the fingerprint of the authority, so that it is sent to no 
 	cmd.Flags().StringSliceVar(&services, "services", nil,
 		"services whose jobs an agent may run, may be repeated; * for all")
 	cmd.Flags().StringVar(&expires, "expires", "24h", "how long the token is valid")
+	memberNote(cmd, &note)
 	return cmd
 }
 
@@ -124,8 +128,14 @@ func (c *commands) listMembers() *cobra.Command {
 	}
 }
 
+// memberNote adds the flag of a reason.
+func memberNote(cmd *cobra.Command, note *string) {
+	cmd.Flags().StringVarP(note, "note", "m", "", "why; a server enters it in the audit log, with your name")
+}
+
 func (c *commands) revokeMember() *cobra.Command {
-	return &cobra.Command{
+	var note string
+	cmd := &cobra.Command{
 		Use:   "revoke NAME DIR",
 		Short: "Revoke the certificates and enrolment tokens of a member",
 		Long: "Revokes the certificates and the enrolment tokens of a member. The next request with such a " +
@@ -133,7 +143,10 @@ func (c *commands) revokeMember() *cobra.Command {
 		Example: "  stagepost admin ca revoke lab-1 /srv/stagepost/ca",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			n, err := authority.Revoke(args[1], args[0], time.Now())
+			if err := c.Reasoned(note); err != nil {
+				return err
+			}
+			n, err := authority.Revoke(args[1], args[0], authority.By{Actor: cli.Whoami(""), Note: note}, time.Now())
 			if err != nil {
 				return memberError(err)
 			}
@@ -144,6 +157,8 @@ func (c *commands) revokeMember() *cobra.Command {
 			return nil
 		},
 	}
+	memberNote(cmd, &note)
+	return cmd
 }
 
 // memberError gives what went wrong with an authority its exit code.

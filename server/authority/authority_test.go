@@ -81,8 +81,8 @@ func open(t *testing.T) *harness {
 // token makes an enrolment token of a worker that may claim posted letters.
 func (h *harness) token(name string) string {
 	h.t.Helper()
-	text, err := authority.Enrol(h.dir, authority.Member{Name: name, Work: "test.letter/Posted"}, h.clock.Now(),
-		h.clock.Now().Add(time.Hour))
+	text, err := authority.Enrol(h.dir, authority.Member{Name: name, Work: "test.letter/Posted"}, authority.By{},
+		h.clock.Now(), h.clock.Now().Add(time.Hour))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestEnrolmentTokenIsSingleUse(t *testing.T) {
 		t.Errorf("%d refused exchanges are in the audit log, want 7", h.audited("enrol-failed", "unknown"))
 	}
 	revoked, expired := h.token("lab-2"), h.token("lab-3")
-	if _, err := authority.Revoke(h.dir, "lab-2", h.clock.Now()); err != nil {
+	if _, err := authority.Revoke(h.dir, "lab-2", authority.By{}, h.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
 	h.clock.add(time.Hour)
@@ -254,7 +254,7 @@ func TestCertificatesThatAreRefused(t *testing.T) {
 		}
 	}
 
-	if _, err := authority.Revoke(h.dir, "gone", h.clock.Now()); err != nil {
+	if _, err := authority.Revoke(h.dir, "gone", authority.By{}, h.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := claim(gone, "gone"); client.ProblemOf(err) == nil || // at once, over the connection that was open
@@ -371,7 +371,7 @@ func TestRenewal(t *testing.T) {
 	if h.audited("renew-certificate", "lab-1") != 1 {
 		t.Error("the renewal is not in the audit log")
 	}
-	if _, err := authority.Revoke(h.dir, "lab-1", h.clock.Now()); err != nil {
+	if _, err := authority.Revoke(h.dir, "lab-1", authority.By{}, h.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Renew(t.Context(), h.url); err == nil {
@@ -418,11 +418,11 @@ func TestInit(t *testing.T) {
 	}
 	for _, m := range []authority.Member{{Name: "a b", Work: "k"}, {Name: "a"}, {Name: "a", Work: "k/"},
 		{Name: "a", Services: "x,"}} {
-		if _, err := authority.Enrol(dir, m, time.Now(), time.Now().Add(time.Hour)); err == nil {
+		if _, err := authority.Enrol(dir, m, authority.By{}, time.Now(), time.Now().Add(time.Hour)); err == nil {
 			t.Errorf("%+v was enrolled", m)
 		}
 	}
-	if _, err := authority.Revoke(dir, "lab-9", time.Now()); !errors.Is(err, authority.ErrUnknown) {
+	if _, err := authority.Revoke(dir, "lab-9", authority.By{}, time.Now()); !errors.Is(err, authority.ErrUnknown) {
 		t.Errorf("a name without a member: %v", err)
 	}
 }

@@ -41,6 +41,9 @@ func (m *Member) Validate() error {
 	return errors.Join(m.Work.Validate(), m.Services.Validate())
 }
 
+// By is who changes the list, and why.
+type By struct{ Actor, Note string }
+
 // Enrolment is a token that is valid once.
 type Enrolment struct {
 	api.MemberEnrolment
@@ -98,7 +101,7 @@ func edit(dir string, now time.Time, change func(*list) error) error {
 
 // Enrol makes an enrolment token for a member in the directory of an authority: a secret, and the pin of the authority
 // for the client. The file has its SHA-256 only.
-func Enrol(dir string, m Member, now, expires time.Time) (string, error) {
+func Enrol(dir string, m Member, by By, now, expires time.Time) (string, error) {
 	if err := m.Validate(); err != nil {
 		return "", err
 	}
@@ -109,7 +112,8 @@ func Enrol(dir string, m Member, now, expires time.Time) (string, error) {
 	text := EnrolmentPrefix + rand.Text() + rand.Text() + "." + Pin(cert)
 	return text, edit(dir, now, func(l *list) error {
 		l.Enrolments = append(l.Enrolments, Enrolment{api.MemberEnrolment{Name: m.Name, Work: string(m.Work),
-			Services: string(m.Services), Expires: expires.UTC().Truncate(time.Second)}, hashOf(text)})
+			Services: string(m.Services), Expires: expires.UTC().Truncate(time.Second), By: by.Actor, Note: by.Note},
+			hashOf(text)})
 		return nil
 	})
 }
@@ -120,7 +124,7 @@ func hashOf(text string) string {
 }
 
 // Revoke revokes the certificates and the enrolment tokens of a member.
-func Revoke(dir, name string, now time.Time) (certificates int, err error) {
+func Revoke(dir, name string, by By, now time.Time) (certificates int, err error) {
 	return certificates, edit(dir, now, func(l *list) error {
 		before := len(l.Enrolments)
 		l.Enrolments = slices.DeleteFunc(l.Enrolments, func(e Enrolment) bool { return e.Name == name })
@@ -128,6 +132,7 @@ func Revoke(dir, name string, now time.Time) (certificates int, err error) {
 		for i := range l.Certificates {
 			if c := &l.Certificates[i]; c.Name == name && c.Revoked.IsZero() {
 				found, c.Revoked = true, now.UTC().Truncate(time.Second)
+				c.RevokedBy, c.RevokedWhy = by.Actor, by.Note
 				certificates++
 			}
 		}

@@ -44,6 +44,8 @@ type Change struct {
 type grant struct {
 	What   string `json:"what"`             // for people
 	Digest string `json:"digest,omitempty"` // of the line, which may change in more than What
+
+	actor, note string // of files that have them beside what they give
 }
 
 // settled is how long a file has to be unchanged: a comment follows its change.
@@ -138,12 +140,16 @@ func (k *kind) compare(seen map[string]grant, enter func(Change) error) error {
 		before, known := seen[prefix+key]
 		what, object := "add", prefix+key+": "+now[key].What
 		switch {
-		case known && before == now[key]:
+		case known && before.What == now[key].What && before.Digest == now[key].Digest:
 			continue
 		case known:
 			what, object = "change", prefix+key+": "+before.What+" to "+now[key].What
 		}
-		if err := enter(remarks.change(what+"-"+k.name, key, object)); err != nil {
+		c := remarks.change(what+"-"+k.name, key, object)
+		if actor := now[key].actor; actor != "" {
+			c.Actor, c.Note = actor, now[key].note
+		}
+		if err := enter(c); err != nil {
 			return err
 		}
 		seen[prefix+key] = now[key]
@@ -196,7 +202,7 @@ func readUsers(name string) (map[string]grant, error) {
 		if u.Disabled {
 			what += " disabled"
 		}
-		all[u.Name] = grant{what, digest(u.Stamp())}
+		all[u.Name] = grant{What: what, Digest: digest(u.Stamp())}
 	}
 	return all, err
 }
@@ -205,7 +211,8 @@ func readEnrolments(name string) (map[string]grant, error) {
 	enrolments, _, err := authority.ReadMembers(name)
 	all := map[string]grant{}
 	for _, e := range enrolments {
-		all[e.Hash[:16]] = grant{What: e.Name + " work=" + e.Work + " services=" + e.Services + until(e.Expires)}
+		all[e.Hash[:16]] = grant{What: e.Name + " work=" + e.Work + " services=" + e.Services + until(e.Expires),
+			actor: e.By, note: e.Note}
 	}
 	return all, err
 }
@@ -215,7 +222,8 @@ func readRevocations(name string) (map[string]grant, error) {
 	all := map[string]grant{}
 	for _, c := range certificates {
 		if !c.Revoked.IsZero() {
-			all[c.Fingerprint[:16]] = grant{What: "certificate of " + c.Name}
+			all[c.Fingerprint[:16]] = grant{What: "certificate of " + c.Name, actor: c.RevokedBy,
+				note: c.RevokedWhy}
 		}
 	}
 	return all, err

@@ -77,11 +77,12 @@ func TestEnter(t *testing.T) {
 	oscar := account.User{Name: "oscar", Role: identity.Operator}
 	h.must(oscar.SetPassword("correct horse battery"))
 	h.must(account.Add(h.Users, oscar))
-	_, err := authority.Enrol(h.Authority, authority.Member{Name: "lab-1", Work: "k"}, time.Now(),
+	_, err := authority.Enrol(h.Authority, authority.Member{Name: "lab-1", Work: "k"},
+		authority.By{Actor: "ada", Note: "a new lab"}, time.Now(),
 		time.Now().Add(time.Hour))
 	h.must(err)
 	h.entered("unknown add-token: token #: depositor ann ", "unknown add-user: user oscar: operator ",
-		"unknown add-enrolment: enrolment #: lab-1 work=k services= until # ")
+		"ada add-enrolment: enrolment #: lab-1 work=k services= until # a new lab")
 	h.entered()
 
 	_, err = token.Revoke(h.Tokens, ann.Hash.String())
@@ -105,7 +106,7 @@ func TestEnter(t *testing.T) {
 		h.must(err)
 	}
 	h.entered("unknown change-user: user oscar: depositor:maps to depositor:maps disabled ")
-	_, err = authority.Revoke(h.Authority, "lab-1", time.Now())
+	_, err = authority.Revoke(h.Authority, "lab-1", authority.By{}, time.Now())
 	h.must(err)
 	h.entered() // an unused enrolment token that is gone gave no access
 	text, err := os.ReadFile(h.Seen)
