@@ -30,13 +30,9 @@ var noteless = map[string][]string{
 		"archive retrieve",
 		"compute import", "demo", "demo site", "demo campus"},
 	"they run a program":                        {"serve", "work", "compute agent", "archive pdf-worker"},
-<<<<<<< HEAD
-	"a new data directory has no list to enter": {"admin restore"},
+"a new data directory has no list to enter": {"admin restore", "admin ca init"},
 	"the lists of both stores must be equal":    {"migrate"},
-=======
-	"a new data directory has no list to enter": {"admin restore", "admin ca init"},
 	"a machine enters itself, by a token":       {"work enrol"},
->>>>>>> secure
 }
 
 // TestCommandsTakeReasons: every command that changes something takes --note. A new one must take it or be listed with
