@@ -101,7 +101,7 @@ func TestSharedStore(t *testing.T) {
 		"not mounted":         {store, filepath.Join(other, "gone"), t.TempDir(), "mount its file system"},
 		"same data directory": {store, shared, a.Data, "another server runs on this data directory"},
 		"sqlite on its files": {"sqlite", "", shared, "are in another store"},
-		"no database server":  {"postgres://u@127.0.0.1:1/jobs", shared, t.TempDir(), "jobs on 127.0.0.1:1 of the setting"},
+		"no database server":  {"postgres://u@127.0.0.1:1/jobs", shared, t.TempDir(), "127.0.0.1:1 of the setting"},
 		"shared for sqlite":   {"sqlite", shared, t.TempDir(), "shared is for a store of several servers"},
 	} {
 		if _, err := sharing(t, c.store, c.shared, c.data); err == nil || !strings.Contains(err.Error(), c.want) {
