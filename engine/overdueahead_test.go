@@ -41,8 +41,8 @@ func TestLeaseEndsByTheTimeOfTheStore(t *testing.T) {
 				defer second.stop()
 				j := second.end(id)
 				lost := second.times(id, lc.Lost)
-				if j.Outcome != want || (lost == 1) != (want == lc.OK) ||
-					(j.Cause == cause.Timeout) != (want == lc.Failed) {
+				ok, late := want == lc.OK, j.Cause == cause.Timeout
+				if j.Outcome != want || (lost == 1) != ok || late == ok {
 					t.Errorf("%s, cause %q (%s), %d lost claims", j.State, j.Cause, j.Message, lost)
 				}
 			})
