@@ -30,7 +30,7 @@ var noteless = map[string][]string{
 		"archive retrieve",
 		"compute import", "demo", "demo site", "demo campus"},
 	"they run a program":                        {"serve", "work", "compute agent", "archive pdf-worker"},
-"a new data directory has no list to enter": {"admin restore", "admin ca init"},
+	"a new data directory has no list to enter": {"admin restore", "admin ca init"},
 	"the lists of both stores must be equal":    {"migrate"},
 	"a machine enters itself, by a token":       {"work enrol"},
 }
