@@ -63,8 +63,9 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	a.App, err = ingest.New(ingest.Options{
 		Dir: h.Dir, Postgres: h.Postgres, Installation: h.Installation, Records: h.Store, Profiles: profiles,
 		Peers: peers, Mail: h.Mail.Sender, From: h.Mail.From, Host: h.Mail.Host, Site: h.Mail.Link, Log: h.Log,
-		Logs: h.Logs, Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: cmp.Or(s.Reserve, job.Off), FixityEvery: s.FixityEvery,
-		FixityPace: h.FixityPace, TrashKeep: cmp.Or(s.Trash, job.Off), WorkKeep: cmp.Or(s.Work, job.Unlimited),
+		Logs: h.Logs, Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: cmp.Or(s.Reserve, job.Off),
+		FixityEvery: s.FixityEvery, FixityPace: h.FixityPace, TrashKeep: cmp.Or(s.Trash, job.Off),
+		WorkKeep: cmp.Or(s.Work, job.Unlimited),
 	})
 	if err != nil {
 		return nil, err
