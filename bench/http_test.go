@@ -18,12 +18,20 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/store/sqlite"
+	"github.com/stagepost/stagepost/web"
 )
 
 // served starts the API over an engine on a store, whose jobs are for workers outside.
 func served(b *testing.B, store job.Store) (e *engine.Engine, url string) {
+	return servedBy(b, store, server.Options{})
+}
+
+// servedBy does it with options of the server, and with pages.
+func servedBy(b *testing.B, store job.Store, o server.Options) (e *engine.Engine, url string) {
 	e, stop := running(b, store, 1, engine.Work{Life: j8, Prefix: "j8", Outside: true})
-	s := server.New(server.Options{Engine: e})
+	o.Engine = e
+	s := server.New(o)
+	s.Add(web.Part(s))
 	listener, err := listen.Open(b.Context(), "127.0.0.1:0", 0, false)
 	if err != nil {
 		b.Fatal(err)
