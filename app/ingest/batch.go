@@ -341,7 +341,8 @@ func single(s *record.BatchSpec, d *record.BatchData, part int) (record.JobSpec,
 		Digest: record.Digest{Type: s.DigestType,
 			Value: s.DigestValue}, Title: s.Title, Creator: s.Creator, Date: s.Date,
 		PrimaryID: s.PrimaryID, LocalIDs: s.LocalIDs, Note: s.Note, Update: s.Update, Bound: s.Bound,
-		Part: part, Described: s.Described(),
+		Within: s.Within,
+		Part:   part, Described: s.Described(),
 	}
 	if len(d.Types) > 0 {
 		j.Type = d.Types[part]
@@ -360,6 +361,7 @@ func ofRow(row checkm.Row, s *record.BatchSpec, typ string) record.JobSpec {
 		Digest: record.Digest{Type: string(row.Digest.Algorithm),
 			Value: row.Digest.Value}, Title: row.Title, Creator: row.Creator, Date: row.Date,
 		PrimaryID: row.PrimaryID, LocalIDs: row.LocalIDs(), Note: s.Note, Update: s.Update, Bound: s.Bound,
+		Within:    s.Within,
 		Described: s.Described(),
 	}
 	if j.Title == "" {

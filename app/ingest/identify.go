@@ -23,7 +23,7 @@ func (t *task) identify(ctx context.Context, p *profile.Profile, primary string,
 	error) {
 	c := inventory.Claim{
 		Owner: p.Owner, Given: primary, LocalIDs: local, Template: p.Minter.NOID(), Stored: t.storedAnywhere(p.Storage),
-		Depositor: t.spec.Submitter, Profile: p.ID, Permit: t.app.Permit(t.spec.Bound),
+		Depositor: t.spec.Submitter, Profile: p.ID, Permit: t.app.permit(t.spec.Bound, t.spec.Within),
 	}
 	var n inventory.Name
 	err := t.locked(ctx, func(by inventory.Taker) (err error) {
@@ -128,25 +128,42 @@ func (a *App) Permit(user string) Permit {
 	return p
 }
 
+// permit is Permit, limited to the objects of collections; nil: it is not.
+func (a *App) permit(user string, collections []string) Permit {
+	p := a.Permit(user)
+	if collections == nil {
+		return p
+	}
+	p.Within = []string{}
+	for _, id := range a.options.Profiles.IDs() {
+		if one, ok := a.options.Profiles.Get(id); ok && slices.Contains(collections, one.Group()) {
+			p.Within = append(p.Within, one.ID)
+		}
+	}
+	return p
+}
+
 // mayUpdate refuses a submission that names an object which the user may not update, in the words for an object that
 // does not exist. Identifiers in the payload are checked by the job.
 func (a *App) mayUpdate(ctx context.Context, user string, p *profile.Profile, s *Submission) error {
-	err := a.inventory.Permitted(ctx, a.Permit(user), p.Owner, s.PrimaryID, s.LocalIDs)
+	err := a.inventory.Permitted(ctx, a.permit(user, within(ctx)), p.Owner, s.PrimaryID, s.LocalIDs)
 	if errors.Is(err, inventory.ErrUnknown) {
 		return job.Errorf(job.NotFound, "submit", "", "%w", err)
 	}
 	return err
 }
 
-// permitted is what a user sees of the profiles: those that it may submit under.
+// permitted is what a user sees of the profiles: those that it may submit under, of the collections to which it is
+// limited.
 type permitted struct {
 	profile.Source
-	user string
+	user   string
+	within []string // collections; nil: all
 }
 
 func (p permitted) Get(id string) (*profile.Profile, bool) {
 	one, ok := p.Source.Get(id)
-	if !ok || p.user != "" && !one.Submits(p.user) {
+	if !ok || p.user != "" && !one.Submits(p.user) || p.within != nil && !slices.Contains(p.within, one.Group()) {
 		return nil, false
 	}
 	return one, true

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -105,5 +106,48 @@ func TestProfilesOfStrangers(t *testing.T) {
 			t.Fatalf("%q: %v", user, err)
 		}
 		w.end(b.ID)
+	}
+}
+
+// TestWithinCollections submits for a sender that is limited to the collection maps: a profile of another collection is
+// as unknown, and an object of another one gets no version, by the form and by a row. The control has no limit.
+func TestWithinCollections(t *testing.T) {
+	w := permits(t)
+	b, err := w.submitFor("", Submission{Profile: "charts", Filename: "f", LocalIDs: []string{"c1"}}, "chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.end(b.ID)
+	site := newSite(t, map[string]string{"mine": "mine"})
+	limited := Within(t.Context(), "maps")
+	for _, c := range []struct {
+		name    string
+		s       Submission
+		payload string
+		want    job.ErrorKind
+	}{
+		{"its collection", Submission{Profile: "maps", Filename: "f", LocalIDs: []string{"m1"}}, "map", ""},
+		{"another collection", Submission{Profile: "charts", Filename: "f"}, "x", job.Invalid},
+		{"another object", Submission{Profile: "maps", Filename: "f", LocalIDs: []string{"c1"}}, "x", job.NotFound},
+	} {
+		b, err := w.SubmitFor(limited, "", c.s, strings.NewReader(c.payload))
+		if (err == nil) != (c.want == "") || err != nil && job.KindOf(err) != c.want {
+			t.Errorf("%s: got %v", c.name, err)
+		}
+		if err == nil {
+			w.end(b.ID)
+		}
+	}
+	rows := manifest("mrt-single-file-batch-manifest", site.row("mine", "c1", "Mine"))
+	for k, ctx := range []context.Context{limited, t.Context()} {
+		b, err := w.SubmitFor(ctx, "", Submission{Profile: "maps", Type: TypeFileBatchManifest}, strings.NewReader(rows))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.end(b.ID)
+		r := w.reported(b.ID)
+		if unknown := r.Jobs[0].Cause == CauseUnknownObject; unknown != (k == 0) {
+			t.Errorf("by a row, limited %t: got %s", k == 0, r.Text())
+		}
 	}
 }

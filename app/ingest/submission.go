@@ -149,7 +149,7 @@ func (a *App) SubmitFor(ctx context.Context, user string, s Submission, from io.
 
 // admit checks a submission of a user, brings it into normal form and gives its profile.
 func (a *App) admit(ctx context.Context, user string, s *Submission) (*profile.Profile, error) {
-	p, err := checkSubmission(s, permitted{a.options.Profiles, user})
+	p, err := checkSubmission(s, permitted{a.options.Profiles, user, within(ctx)})
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +168,19 @@ type userKey struct{}
 func AsUser(ctx context.Context) context.Context { return context.WithValue(ctx, userKey{}, true) }
 
 func isUser(ctx context.Context) bool { return ctx.Value(userKey{}) != nil }
+
+type withinKey struct{}
+
+// Within limits what is submitted to profiles of the collections, and to new versions of their objects.
+func Within(ctx context.Context, collections ...string) context.Context {
+	return context.WithValue(ctx, withinKey{}, collections)
+}
+
+// within returns the collections to which a submission is limited; nil: it is not.
+func within(ctx context.Context) []string {
+	collections, _ := ctx.Value(withinKey{}).([]string)
+	return collections
+}
 
 // sameSubmission refuses a key that was used for something else.
 func sameSubmission(batch *job.Job, want record.BatchSpec) error {

@@ -42,7 +42,7 @@ func (a *App) Upload(user string) (*Upload, error) {
 		return nil, err
 	}
 	u := &Upload{app: a, user: user, id: job.ID("bat_" + made.String())}
-	profiles := permitted{a.options.Profiles, user}
+	profiles := permitted{Source: a.options.Profiles, user: user}
 	for _, id := range profiles.IDs() {
 		if p, ok := profiles.Get(id); ok {
 			u.most = max(u.most, p.Limits.Bytes, p.Limits.Manifest)
@@ -131,7 +131,8 @@ func (u *Upload) check(p *profile.Profile, s *Submission) error {
 // enter makes the batch of the staged files.
 func (u *Upload) enter(ctx context.Context, p *profile.Profile, s Submission) (job.Job, error) {
 	a := u.app
-	spec := record.BatchSpec{Submission: s, Payload: u.files[0], User: u.user != "" || isUser(ctx), Bound: u.user}
+	spec := record.BatchSpec{Submission: s, Payload: u.files[0], User: u.user != "" || isUser(ctx), Bound: u.user,
+		Within: within(ctx)}
 	if len(u.files) > 1 {
 		spec.More = slices.Clone(u.files[1:])
 	}

@@ -66,6 +66,14 @@ func (g Groups) Allow(group string) bool {
 	return g == "" || slices.Contains(strings.Split(string(g), ","), group)
 }
 
+// List returns the groups; none if every group is allowed.
+func (g Groups) List() []string {
+	if g == "" {
+		return nil
+	}
+	return strings.Split(string(g), ",")
+}
+
 // Only returns the group of a list that has one; "" for other lists.
 func (g Groups) Only() string {
 	if strings.Contains(string(g), ",") {

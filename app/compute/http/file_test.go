@@ -180,31 +180,8 @@ func TestComputeResults(t *testing.T) {
 // TestComputeOwners: with tokens a user sees and makes its own jobs and uploads only; foreign ones are as unknown as
 // none.
 func TestComputeOwners(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tokens")
-	secrets := map[string]token.Secret{}
-	for owner, role := range map[string]identity.Role{"ann": identity.Depositor, "bea": identity.Depositor,
-		"root": identity.Operator} {
-		secret, err := token.New(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		secrets[owner] = secret
-		if err := token.Add(file, token.Entry{Hash: secret.Hash(), Role: role, Owner: owner}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(file, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := token.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := openCompute(t, func(_ *compute.Options, so *options) { so.Identities = tokens })
-	as := func(owner string, r *http.Request) *http.Request {
-		r.Header.Set("Authorization", "Bearer "+secrets[owner].Reveal())
-		return r
-	}
+	c, as := guarded(t, token.Entry{Role: identity.Depositor, Owner: "ann"},
+		token.Entry{Role: identity.Depositor, Owner: "bea"}, token.Entry{Role: identity.Operator, Owner: "root"})
 	send := func(owner, body string, status int) client.ComputeJob {
 		t.Helper()
 		return c.sent(as(owner, c.Request(http.MethodPost, "/api/v1/compute/jobs", body)), status)
@@ -274,5 +251,53 @@ func TestFailUpload(t *testing.T) {
 			strings.Contains(text, "secret") == (status == 500) {
 			t.Errorf("%d: got %d %s, want %s", status, w.Code, text, kind)
 		}
+	}
+}
+
+// guarded is a server with tokens, and a function that sends a request with the token of an owner.
+func guarded(t *testing.T, entries ...token.Entry) (*computing, func(owner string, r *http.Request) *http.Request) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens")
+	secrets := map[string]token.Secret{}
+	for _, e := range entries {
+		secret, err := token.New(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[e.Owner], e.Hash = secret, secret.Hash()
+		if err := token.Add(file, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := token.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := openCompute(t, func(_ *compute.Options, so *options) { so.Identities = tokens })
+	return c, func(owner string, r *http.Request) *http.Request {
+		r.Header.Set("Authorization", "Bearer "+secrets[owner].Reveal())
+		return r
+	}
+}
+
+// TestOrdersWithinGroups: who is limited to a service orders jobs on it, and on no other one, by no way. The control is
+// the same request of an operator without groups.
+func TestOrdersWithinGroups(t *testing.T) {
+	c, as := guarded(t, token.Entry{Role: identity.Depositor, Owner: "ann", Groups: "wide"},
+		token.Entry{Role: identity.Operator, Owner: "lab", Groups: "wide"},
+		token.Entry{Role: identity.Operator, Owner: "root"})
+	post := func(owner, path, body string) *http.Request {
+		return as(owner, c.Request(http.MethodPost, "/api/v1/compute/jobs"+path, body))
+	}
+	other := twoServices[0].Name
+	for _, owner := range []string{"ann", "lab"} {
+		mine := c.sent(post(owner, "", `{"service":"wide","command":["true"]}`), http.StatusCreated)
+		c.Problem(post(owner, "", `{"service":"`+other+`","command":["true"]}`), http.StatusForbidden, job.Refused)
+		c.Problem(post(owner, "/"+string(mine.ID)+"/clone", `{"service":"`+other+`"}`), http.StatusForbidden, job.Refused)
+		c.sent(post(owner, "/"+string(mine.ID)+"/clone", `{"service":"wide"}`), http.StatusCreated)
+		c.sent(post("root", "/"+string(mine.ID)+"/clone", `{"service":"`+other+`"}`), http.StatusCreated)
 	}
 }

@@ -51,6 +51,11 @@ func (s *Handlers) repeatCompute(w http.ResponseWriter, r *http.Request,
 	if err := checkRepeat(&asked); err != nil {
 		return err
 	}
+	if asked.Service != "" {
+		if err := server.CheckGroup(r.Context(), asked.Service); err != nil {
+			return err
+		}
+	}
 	by, actor, err := server.ActorOf(r, asked.As, asked.Actor)
 	if err != nil {
 		return err

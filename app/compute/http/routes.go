@@ -19,7 +19,7 @@ func (s *Handlers) routes() []server.Route {
 // jobRoutes lists the routes that make, show and change jobs.
 func (s *Handlers) jobRoutes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodPost, Pattern: "/api/v1/compute/jobs", Who: server.Own,
+		{Method: http.MethodPost, Pattern: "/api/v1/compute/jobs", Who: server.Own, Grouped: true,
 			Doc: "Runs files: multipart/form-data with the part `order` (JSON) first and the files behind it, or " +
 				"JSON alone: service, command or a file run.sh, name, env, limits, labels, inputs, priority, key, " +
 				"uploads (ids), files (inline), owner, note, actor.", Handle: s.submitCompute, Upload: true,
@@ -117,30 +117,30 @@ func (s *Handlers) agentRoutes() []server.Route {
 	}
 }
 
-// uploadRoutes lists the routes of resumable uploads.
+// uploadRoutes lists the routes of resumable uploads. An upload has no group: the order that takes it has one.
 func (s *Handlers) uploadRoutes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodOptions, Pattern: "/api/v1/compute/uploads", Who: server.Own,
+		{Method: http.MethodOptions, Pattern: "/api/v1/compute/uploads", Who: server.Own, Grouped: true,
 			Doc: "What resumable uploads can do (tus 1.0.0).", Handle: s.resumable, Upload: true,
 			IO: openapi.IO{Status: http.StatusNoContent}},
-		{Method: http.MethodPost, Pattern: "/api/v1/compute/uploads", Who: server.Own,
+		{Method: http.MethodPost, Pattern: "/api/v1/compute/uploads", Who: server.Own, Grouped: true,
 			Doc: "Makes a resumable upload (tus 1.0.0): Upload-Length, Upload-Metadata with filename. An order takes " +
 				"it by its id.", Handle: s.resumable, Upload: true, NoReason: partOfOrder,
 			IO: openapi.IO{Status: http.StatusCreated}},
-		{Method: http.MethodOptions, Pattern: "/api/v1/compute/uploads/{upload}", Who: server.Own,
+		{Method: http.MethodOptions, Pattern: "/api/v1/compute/uploads/{upload}", Who: server.Own, Grouped: true,
 			Doc: "What resumable uploads can do (tus 1.0.0).", Handle: s.resumable, Upload: true,
 			IO: openapi.IO{Status: http.StatusNoContent}},
-		{Method: http.MethodGet, Pattern: "/api/v1/compute/uploads/{upload}", Who: server.Own,
+		{Method: http.MethodGet, Pattern: "/api/v1/compute/uploads/{upload}", Who: server.Own, Grouped: true,
 			Doc: "With HEAD: how far an upload has come.", Handle: s.resumable, Upload: true},
-		{Method: http.MethodPost, Pattern: "/api/v1/compute/uploads/{upload}", Who: server.Own,
+		{Method: http.MethodPost, Pattern: "/api/v1/compute/uploads/{upload}", Who: server.Own, Grouped: true,
 			Doc: "With X-HTTP-Method-Override: what its clients cannot send otherwise.", Handle: s.resumable,
 			Upload: true, NoReason: partOfOrder,
 			IO: openapi.IO{Status: http.StatusNoContent}},
-		{Method: http.MethodPatch, Pattern: "/api/v1/compute/uploads/{upload}", Who: server.Own,
+		{Method: http.MethodPatch, Pattern: "/api/v1/compute/uploads/{upload}", Who: server.Own, Grouped: true,
 			Doc: "Sends the next bytes of an upload from Upload-Offset on.", Handle: s.resumable, Upload: true,
 			NoReason: partOfOrder,
 			IO:       openapi.IO{Takes: []string{"application/offset+octet-stream"}, Status: http.StatusNoContent}},
-		{Method: http.MethodDelete, Pattern: "/api/v1/compute/uploads/{upload}", Who: server.Own,
+		{Method: http.MethodDelete, Pattern: "/api/v1/compute/uploads/{upload}", Who: server.Own, Grouped: true,
 			Doc: "Ends an upload.", Handle: s.resumable, Upload: true, NoReason: partOfOrder,
 			IO: openapi.IO{Status: http.StatusNoContent}},
 	}

@@ -1,6 +1,7 @@
 package computehttp
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -133,7 +134,7 @@ func (s *Handlers) gather(r *http.Request, app Compute, o *api.ComputeOrder) (*g
 	if err := checkCompute(o); err != nil {
 		return nil, err
 	}
-	if err := mayCall(app, o); err != nil {
+	if err := cmp.Or(server.CheckGroup(r.Context(), o.Service), mayCall(app, o)); err != nil {
 		return nil, err
 	}
 	by, actor, err := server.ActorOf(r, "", o.Actor)

@@ -40,7 +40,7 @@ func (s *Handlers) storageRoutes() []server.Route {
 // submissionRoutes lists the routes of submissions, batches, jobs and objects.
 func (s *Handlers) submissionRoutes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodPost, Pattern: "/api/v1/ingest/submissions", Who: server.Own, Doc: "Submits a payload: " +
+		{Method: http.MethodPost, Pattern: "/api/v1/ingest/submissions", Who: server.Own, Grouped: true, Doc: "Submits a payload: " +
 			"multipart/form-data with a part `submission` (JSON) or single fields, then the part `payload`.",
 			Handle: s.submit, Upload: true, NoReason: server.NewWork,
 			IO: openapi.IO{Parts: map[string]any{"submission": api.Submission{}, "payload": nil}, Out: api.Job{},
@@ -98,7 +98,7 @@ func (s *Handlers) merrittRoutes() []server.Route {
 		}
 		for _, pattern := range patterns {
 			all = append(all, server.Route{
-				Method: http.MethodPost, Pattern: pattern, Who: server.Own, Doc: one.doc +
+				Method: http.MethodPost, Pattern: pattern, Who: server.Own, Grouped: true, Doc: one.doc +
 					": multipart/form-data with the fields of Merritt and one file or several.",
 				Handle: s.merritt(one.update), Upload: true, Basic: true,
 				NoReason: "it is new work in a form of Merritt, which may have a note",

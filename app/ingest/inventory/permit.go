@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -13,15 +14,20 @@ import (
 var ErrUnknown = errors.New("unknown object")
 
 // Permit limits a claim or a query to the objects that one user may use: those that the user deposited, and all objects
-// of some profiles. The zero Permit limits nothing.
+// of some profiles. It may be limited to the objects of collections, too. The zero Permit limits nothing.
 type Permit struct {
 	User     string   // owner of a token; empty: no limit
 	Profiles []string // ids of profiles of which the user may use every object
+	Within   []string // ids of the only profiles whose objects may be used; nil: no limit
 }
+
+// unlimited reports whether the permit covers every object.
+func (p *Permit) unlimited() bool { return p.User == "" && p.Within == nil }
 
 // covers reports whether the permit includes an object, given who deposited it and under which profile it is kept.
 func (p *Permit) covers(depositor, profile string) bool {
-	return p.User == "" || depositor == p.User || slices.Contains(p.Profiles, profile)
+	return (p.User == "" || depositor == p.User || slices.Contains(p.Profiles, profile)) &&
+		(p.Within == nil || slices.Contains(p.Within, profile))
 }
 
 // asked is a database or a transaction.
@@ -32,7 +38,7 @@ type asked interface {
 // check returns ErrUnknown if the object of an ARK exists and the permit does not cover it. name is what the depositor
 // called the object.
 func (p *Permit) check(ctx context.Context, db asked, ark, name string) error {
-	if p.User == "" {
+	if p.unlimited() {
 		return nil
 	}
 	var depositor, profile string
@@ -45,7 +51,7 @@ func (p *Permit) check(ctx context.Context, db asked, ark, name string) error {
 	case err != nil:
 		return err
 	case !p.covers(depositor, profile):
-		return fmt.Errorf("%w: %s accepts no version from %s", ErrUnknown, name, p.User)
+		return fmt.Errorf("%w: %s accepts no version from %s", ErrUnknown, name, cmp.Or(p.User, "this sender"))
 	}
 	return nil
 }
@@ -53,7 +59,7 @@ func (p *Permit) check(ctx context.Context, db asked, ark, name string) error {
 // Permitted returns ErrUnknown if the ARK or one of the local ids of an owner belongs to an object that the permit does
 // not cover. Identifiers that are not in use are permitted.
 func (i *Inventory) Permitted(ctx context.Context, p Permit, owner, ark string, localIDs []string) error {
-	if p.User == "" {
+	if p.unlimited() {
 		return nil
 	}
 	if ark != "" {
@@ -87,12 +93,26 @@ func deposited(ctx context.Context, tx *change, ark, depositor, profile string) 
 
 // where gives the condition on objects that the permit stands for.
 func (p *Permit) where() (condition string, args []any) {
-	condition, args = "ark IN (SELECT ark FROM depositors WHERE depositor = ?)", []any{p.User}
-	if len(p.Profiles) > 0 {
-		condition += " OR profile IN (?" + strings.Repeat(", ?", len(p.Profiles)-1) + ")"
+	of := func(profiles []string) string {
+		for _, one := range profiles {
+			args = append(args, one)
+		}
+		return "profile IN (" + strings.TrimPrefix(strings.Repeat(", ?", len(profiles)), ", ") + ")"
 	}
-	for _, one := range p.Profiles {
-		args = append(args, one)
+	condition = "1 = 1"
+	if p.User != "" {
+		args = append(args, p.User)
+		condition = "ark IN (SELECT ark FROM depositors WHERE depositor = ?)"
+		if len(p.Profiles) > 0 {
+			condition += " OR " + of(p.Profiles)
+		}
 	}
-	return "(" + condition + ")", args
+	condition = "(" + condition + ")"
+	switch {
+	case p.Within == nil:
+		return condition, args
+	case len(p.Within) == 0:
+		return "1 = 0", nil
+	}
+	return condition + " AND " + of(p.Within), args
 }

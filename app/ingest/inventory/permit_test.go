@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,9 @@ func testPermitOfNames(t *testing.T, open opener) {
 		{Permit{}, true}, {Permit{User: "ann"}, true}, {Permit{User: "bob"}, false}, {Permit{User: "carol"}, false},
 		{Permit{User: "bob", Profiles: []string{"charts"}},
 			false}, {Permit{User: "bob", Profiles: []string{"charts", "maps"}}, true},
+		{Permit{Within: []string{"maps", "charts"}}, true}, {Permit{Within: []string{"charts"}}, false},
+		{Permit{Within: []string{}}, false}, {Permit{User: "ann", Within: []string{"charts"}}, false},
+		{Permit{User: "ann", Within: []string{"maps"}}, true},
 	} {
 		for what, c := range map[string]Claim{
 			"stored, local id": {LocalIDs: []string{"l1"}}, "stored, ark": {Given: stored},
@@ -48,7 +52,7 @@ func testPermitOfNames(t *testing.T, open opener) {
 				LocalIDs: []string{"l1"}},
 		} {
 			c.Job, c.Owner, c.Permit, c.Depositor, c.Profile = "x "+what+permit.User+strings.Join(permit.Profiles,
-				","), "o", permit.Permit, permit.User, "charts"
+				",")+fmt.Sprintf("%#v", permit.Within), "o", permit.Permit, permit.User, "charts"
 			_, err := i.Name(t.Context(), c)
 			want := permit.want
 			if what == "contradiction" && want {

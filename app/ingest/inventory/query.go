@@ -55,7 +55,7 @@ func (i *Inventory) Objects(ctx context.Context, q Query) ([]Object, error) {
 	default:
 		return nil, nil // the inventory keeps no such digests
 	}
-	if q.Permit.User != "" {
+	if !q.Permit.unlimited() {
 		condition, permitted := q.Permit.where()
 		where, args = append(where, condition), append(args, permitted...)
 	}

@@ -20,6 +20,8 @@ type BatchSpec struct {
 	User bool      `json:"user,omitempty"` // a user handed it in, see AsUser
 	// owner of the user token that it came with: it adds versions only to objects that this user may update
 	Bound string `json:"bound,omitempty"`
+	// collections to which its sender is limited: it adds versions only to objects of these
+	Within []string `json:"within,omitempty"`
 }
 
 // Payload is a file that was handed in, at work/<batch>/payload; further ones see [workdir.PartName].
@@ -79,6 +81,7 @@ type JobSpec struct {
 	Note      string   `json:"note,omitempty"`
 	Update    bool     `json:"update,omitempty"`
 	Bound     string   `json:"bound,omitempty"` // as in BatchSpec
+	Within    []string `json:"within,omitempty"`
 }
 
 // Digest is what the bytes of a file must hash to.

@@ -18,10 +18,25 @@ import (
 type submissions struct{ app *ingest.App }
 
 func (i submissions) Submit(ctx context.Context, user string, s client.Submission, payload io.Reader) (job.Job, error) {
+	return i.app.SubmitFor(sender(ctx), user, s, payload)
+}
+
+// sender returns a context with the limits of the sender of a request.
+func sender(ctx context.Context) context.Context {
 	if server.IsUser(ctx) {
 		ctx = ingest.AsUser(ctx)
 	}
-	return i.app.SubmitFor(ctx, user, s, payload)
+	if who, ok := server.Who(ctx); ok && who.Groups != "" {
+		ctx = ingest.Within(ctx, who.Groups.List()...)
+	}
+	return ctx
+}
+
+// upload is an upload of a sender.
+type upload struct{ *ingest.Upload }
+
+func (u upload) Submit(ctx context.Context, s client.Submission) (job.Job, error) {
+	return u.Upload.Submit(sender(ctx), s)
 }
 
 func (i submissions) Upload(user string) (ingesthttp.Upload, error) {
@@ -29,7 +44,7 @@ func (i submissions) Upload(user string) (ingesthttp.Upload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return u, nil
+	return upload{u}, nil
 }
 
 func (i submissions) Report(ctx context.Context, batch job.ID) (ingesthttp.Report, error) {
