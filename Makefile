@@ -46,6 +46,7 @@ define SOAK
 ./store/sqlite -run TestCrashWithLog$$ -transitions 1
 ./store/postgres -run TestCosts -cost-jobs 100000
 ./store/postgres -run TestCrash$$ -transitions 1
+./store/postgres -run TestStoreOfServers -sentences 1
 ./store/postgres -run TestConnectionLoss -losses 1
 ./store/postgres -run TestServerCrash -crashes 50
 ./store/zookeeper -run TestPartitions -partitions 24

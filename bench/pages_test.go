@@ -25,14 +25,14 @@ var (
 	slow      = flag.Int("pages.slow", 2000, "slow connections in BenchmarkSlowConnections")
 )
 
-// site is a server with its pages, over a store with queued jobs.
-type site struct {
+// instance is a server with its pages, over a store with queued jobs.
+type instance struct {
 	e    *engine.Engine
 	url  string
 	last job.ID
 }
 
-func newSite(b *testing.B, jobs int) site {
+func newInstance(b *testing.B, jobs int) instance {
 	b.Helper()
 	e, url := servedBy(b, opened(b, storeOptions()), server.Options{Watchers: *listeners + 8})
 	enqueued(b, e, jobs)
@@ -40,11 +40,11 @@ func newSite(b *testing.B, jobs int) site {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return site{e, url, j.ID}
+	return instance{e, url, j.ID}
 }
 
 // get requests a path and returns how long its whole answer took.
-func (s site) get(b *testing.B, c *http.Client, path, accept string) time.Duration {
+func (s instance) get(b *testing.B, c *http.Client, path, accept string) time.Duration {
 	b.Helper()
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, s.url+path, nil)
 	if err != nil {
@@ -75,7 +75,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // BenchmarkPages measures pages and answers of the API with a thousand queued jobs and with -pages.jobs, in turns: the
 // 50th and 99th percentile with the large store in milliseconds, and as parts of those with the small one.
 func BenchmarkPages(b *testing.B) {
-	small, large := newSite(b, 1000), newSite(b, *pageJobs)
+	small, large := newInstance(b, 1000), newInstance(b, *pageJobs)
 	const page, data = "text/html", "application/json"
 	for _, one := range []struct{ name, path, accept string }{
 		{"overview", "/", page}, {"list", "/jobs", page}, {"filtered", "/jobs?state=Stage0&order=oldest", page},
@@ -86,18 +86,18 @@ func BenchmarkPages(b *testing.B) {
 			took := map[string][]time.Duration{}
 			c := &http.Client{Transport: &http.Transport{}}
 			defer c.CloseIdleConnections()
-			path := func(s site) string {
+			path := func(s instance) string {
 				if one.name == "job" || one.name == "api-job" || one.name == "api-why" {
 					return fmt.Sprintf(one.path, s.last)
 				}
 				return one.path
 			}
-			for _, s := range []site{small, large} { // what is computed once for many requests
+			for _, s := range []instance{small, large} { // what is computed once for many requests
 				s.get(b, c, path(s), one.accept)
 			}
 			b.ResetTimer()
 			for range b.N {
-				for size, s := range map[string]site{"small": small, "large": large} {
+				for size, s := range map[string]instance{"small": small, "large": large} {
 					took[size] = append(took[size], s.get(b, c, path(s), one.accept))
 				}
 			}
@@ -113,7 +113,7 @@ func BenchmarkPages(b *testing.B) {
 // BenchmarkRequests measures answers about single jobs by the API, asked by 16 clients at once.
 func BenchmarkRequests(b *testing.B) {
 	const clients = 16
-	s := newSite(b, 1000)
+	s := newInstance(b, 1000)
 	c, err := client.New(s.url, client.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -131,7 +131,7 @@ func BenchmarkRequests(b *testing.B) {
 // BenchmarkListeners measures the time from a change of a job until each of -pages.listeners streams has its entry of
 // the history, in milliseconds: of the median listener, and of the last one.
 func BenchmarkListeners(b *testing.B) {
-	s := newSite(b, 1)
+	s := newInstance(b, 1)
 	ctx, stop := context.WithCancel(b.Context())
 	arrived := make(chan time.Time, *listeners)
 	var all sync.WaitGroup
@@ -181,7 +181,7 @@ func BenchmarkListeners(b *testing.B) {
 // BenchmarkSlowConnections measures answers about a job while -pages.slow connections send the header of a request a
 // byte at a time, in turns with a server without them: the 99th percentile of both in milliseconds.
 func BenchmarkSlowConnections(b *testing.B) {
-	quiet, busy := newSite(b, 1), newSite(b, 1)
+	quiet, busy := newInstance(b, 1), newInstance(b, 1)
 	ctx, stop := context.WithCancel(b.Context())
 	var all sync.WaitGroup
 	for i := range *slow {
@@ -192,7 +192,7 @@ func BenchmarkSlowConnections(b *testing.B) {
 	c := &http.Client{Transport: &http.Transport{}}
 	b.ResetTimer()
 	for range b.N {
-		for name, s := range map[string]site{"quiet": quiet, "busy": busy} {
+		for name, s := range map[string]instance{"quiet": quiet, "busy": busy} {
 			took[name] = append(took[name], s.get(b, c, "/api/v1/jobs/"+string(s.last), "application/json"))
 		}
 	}

@@ -140,7 +140,12 @@ func TestWithinCollections(t *testing.T) {
 	}
 	rows := manifest("mrt-single-file-batch-manifest", site.row("mine", "c1", "Mine"))
 	for k, ctx := range []context.Context{limited, t.Context()} {
-		b, err := w.SubmitFor(ctx, "", Submission{Profile: "maps", Type: TypeFileBatchManifest}, strings.NewReader(rows))
+		b, err := w.SubmitFor(
+			ctx,
+			"",
+			Submission{Profile: "maps", Type: TypeFileBatchManifest},
+			strings.NewReader(rows),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

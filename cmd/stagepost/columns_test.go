@@ -187,6 +187,12 @@ var untried = map[string]string{
 	"completion bash": scriptOfAShell, "completion fish": scriptOfAShell, "completion powershell": scriptOfAShell,
 	"completion zsh":        scriptOfAShell,
 	"admin audit export":    "it prints JSON lines",
+	"admin ca enrol":        ofAuthorities,
+	"admin ca init":         ofAuthorities,
+	"admin ca list":         ofAuthorities,
+	"admin ca revoke":       ofAuthorities,
+	"work enrol":            ofAuthorities,
+	"migrate":               "it needs a database server; TestMigrateThereAndBack of package host reads what it prints",
 	"admin user disable":    ofUsers,
 	"admin user list":       ofUsers,
 	"admin user new":        ofUsers,
@@ -213,6 +219,7 @@ const readsNodes = "it reads ZooKeeper; TestBesideMerritt reads what it prints"
 
 const (
 	scriptOfAShell = "it prints a program for a shell"
+	ofAuthorities  = "the server of the trial has no authority; TestScript/certificates reads what it prints"
 	ofUsers        = "the server of the trial has no users; TestScript/signin reads what it prints"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-var transitions = flag.Int("transitions", 7, "TestCrash has each transition of this number")
+var transitions = flag.Int("transitions", 21, "TestCrash has each transition of this number")
 
 // A crash of the server process at every call of every transition, of maintenance, and of a job from its creation to
 // its end.

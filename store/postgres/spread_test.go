@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"flag"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,9 +32,11 @@ func (s spread) counts(c *job.Claim) *Store {
 	return s.next()
 }
 
-// TestStoreOfServers runs the contract with three servers that share one database.
+var sentences = flag.Int("sentences", 3, "TestStoreOfServers has each sentence of this number; 1: and the tables")
+
+// TestStoreOfServers checks the contract with three servers that share one database. TestStore has all of it with one.
 func TestStoreOfServers(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) (job.Store, func() job.Store) {
+	open := func(t *testing.T) (job.Store, func() job.Store) {
 		database := newDatabase(t)
 		s := newSpread(t, database, 3)
 		return s, func() job.Store {
@@ -43,7 +46,12 @@ func TestStoreOfServers(t *testing.T) {
 			s = newSpread(t, database, 3)
 			return s
 		}
-	})
+	}
+	if *sentences == 1 {
+		storetest.Run(t, open)
+		return
+	}
+	storetest.Some(t, *sentences, open)
 }
 
 func newSpread(t *testing.T, database string, n int) spread {

@@ -14,14 +14,23 @@ type Open = func(t *testing.T) (st job.Store, reopen func() job.Store)
 // Run checks a store against the contract of job.Store, and against every state, event and actor of the lifecycles
 // given and of two small ones.
 func Run(t *testing.T, open func(t *testing.T) (store job.Store, reopen func() job.Store), lives ...*lifecycle.Table) {
+	Some(t, 1, open)
+	t.Run("Tables", func(t *testing.T) { Tables(t, open, append([]*lifecycle.Table{Step, Batch}, lives...)...) })
+}
+
+// Some is the part of [Run] that has the sentences of the contract, with each of a number: for a store that takes
+// minutes for all of them, beside a Run of the same code in another form.
+func Some(t *testing.T, each int, open Open) {
+	n := 0
 	for _, part := range parts {
 		t.Run(part.name, func(t *testing.T) {
 			for _, one := range part.tests {
-				t.Run(one.name, func(t *testing.T) { one.test(newHarness(t, open)) })
+				if n++; n%each == 0 {
+					t.Run(one.name, func(t *testing.T) { one.test(newHarness(t, open)) })
+				}
 			}
 		})
 	}
-	t.Run("Tables", func(t *testing.T) { Tables(t, open, append([]*lifecycle.Table{Step, Batch}, lives...)...) })
 }
 
 // Tables is the part of [Run] that takes every event by every actor in every state of the lifecycles through a store.

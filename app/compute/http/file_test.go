@@ -101,7 +101,10 @@ func TestComputeFiles(t *testing.T) {
 			t.Errorf("%s: got %s %q", none, answer.Status, text)
 		}
 	}
-	if p := c.Problem(c.Request(http.MethodGet, path+"/nothing", ""), http.StatusNotFound, job.NotFound); !strings.Contains(p.Detail, "neither among its results nor among its inputs") {
+	if p := c.Problem(c.Request(http.MethodGet, path+"/nothing", ""), http.StatusNotFound, job.NotFound); !strings.Contains(
+		p.Detail,
+		"neither among its results nor among its inputs",
+	) {
 		t.Errorf("got %q", p.Detail)
 	}
 	c.Problem(c.Request(http.MethodGet, path+"/run.sh?from=elsewhere", ""), http.StatusBadRequest, job.Invalid)
@@ -296,7 +299,11 @@ func TestOrdersWithinGroups(t *testing.T) {
 	for _, owner := range []string{"ann", "lab"} {
 		mine := c.sent(post(owner, "", `{"service":"wide","command":["true"]}`), http.StatusCreated)
 		c.Problem(post(owner, "", `{"service":"`+other+`","command":["true"]}`), http.StatusForbidden, job.Refused)
-		c.Problem(post(owner, "/"+string(mine.ID)+"/clone", `{"service":"`+other+`"}`), http.StatusForbidden, job.Refused)
+		c.Problem(
+			post(owner, "/"+string(mine.ID)+"/clone", `{"service":"`+other+`"}`),
+			http.StatusForbidden,
+			job.Refused,
+		)
 		c.sent(post(owner, "/"+string(mine.ID)+"/clone", `{"service":"wide"}`), http.StatusCreated)
 		c.sent(post("root", "/"+string(mine.ID)+"/clone", `{"service":"`+other+`"}`), http.StatusCreated)
 	}

@@ -40,7 +40,8 @@ func (s *Handlers) storageRoutes() []server.Route {
 // submissionRoutes lists the routes of submissions, batches, jobs and objects.
 func (s *Handlers) submissionRoutes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodPost, Pattern: "/api/v1/ingest/submissions", Who: server.Own, Grouped: true, Doc: "Submits a payload: " +
+		{Method: http.MethodPost, Pattern: "/api/v1/ingest/submissions", Who: server.Own, Grouped: true,
+			Doc: "Submits a payload: " +
 			"multipart/form-data with a part `submission` (JSON) or single fields, then the part `payload`.",
 			Handle: s.submit, Upload: true, NoReason: server.NewWork,
 			IO: openapi.IO{Parts: map[string]any{"submission": api.Submission{}, "payload": nil}, Out: api.Job{},
