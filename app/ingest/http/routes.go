@@ -42,7 +42,7 @@ func (s *Handlers) submissionRoutes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodPost, Pattern: "/api/v1/ingest/submissions", Who: server.Own, Grouped: true,
 			Doc: "Submits a payload: " +
-			"multipart/form-data with a part `submission` (JSON) or single fields, then the part `payload`.",
+				"multipart/form-data with a part `submission` (JSON) or single fields, then the part `payload`.",
 			Handle: s.submit, Upload: true, NoReason: server.NewWork,
 			IO: openapi.IO{Parts: map[string]any{"submission": api.Submission{}, "payload": nil}, Out: api.Job{},
 				Status: http.StatusCreated, Also: map[int]any{200: api.Job{}}}},
