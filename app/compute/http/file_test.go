@@ -101,7 +101,8 @@ func TestComputeFiles(t *testing.T) {
 			t.Errorf("%s: got %s %q", none, answer.Status, text)
 		}
 	}
-	if p := c.Problem(c.Request(http.MethodGet, path+"/nothing", ""), http.StatusNotFound, job.NotFound); !strings.Contains(
+	missing := c.Request(http.MethodGet, path+"/nothing", "")
+	if p := c.Problem(missing, http.StatusNotFound, job.NotFound); !strings.Contains(
 		p.Detail,
 		"neither among its results nor among its inputs",
 	) {
