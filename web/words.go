@@ -287,3 +287,12 @@ func (p *Pages) Stage(k job.Kind, s lifecycle.State) lifecycle.Stage {
 	}
 	return lifecycle.Stage{State: s}
 }
+
+// EscapePath returns a path of names as a part of a URL: the slashes between them remain.
+func EscapePath(name string) string {
+	parts := strings.Split(name, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return strings.Join(parts, "/")
+}

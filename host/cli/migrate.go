@@ -1,6 +1,7 @@
 package hostcli
 
 import (
+	"context"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -53,17 +54,7 @@ servers start again on the store that it names, and no longer on the other one.`
 			}
 			m.From = args[0]
 			if reopen {
-				if len(args) != 1 {
-					return cli.Usagef("--reopen takes one store, whose jobs were migrated")
-				}
-				name, err := m.Reopen(ctx)
-				if err != nil {
-					return err
-				}
-				if c.Out.Mode == cli.ModeJSON {
-					return c.Out.JSON(map[string]string{"reopened": name})
-				}
-				return c.Out.Sheet([][2]string{{"reopened", name}})
+				return c.reopen(ctx, &m, args[1:])
 			}
 			if len(args) != 2 || stores.Shared(args[0]) == stores.Shared(args[1]) {
 				return cli.Usagef("name two stores, one of which is sqlite and the other one is in PostgreSQL")
@@ -88,6 +79,21 @@ servers start again on the store that it names, and no longer on the other one.`
 		"file with the password of the user of the database; defaults to the setting store.password_file")
 	cmd.Flags().BoolVar(&reopen, "reopen", false, "let servers use a store again whose jobs were migrated")
 	return cmd
+}
+
+// reopen lets servers use the store From again. more are the arguments after it.
+func (c *commands) reopen(ctx context.Context, m *host.Migration, more []string) error {
+	if len(more) > 0 {
+		return cli.Usagef("--reopen takes one store, whose jobs were migrated")
+	}
+	name, err := m.Reopen(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(map[string]string{"reopened": name})
+	}
+	return c.Out.Sheet([][2]string{{"reopened", name}})
 }
 
 // storeNamed is a store as the setting names it.

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
@@ -386,18 +385,10 @@ func (s *Handlers) jobDetails(r *http.Request, j *api.Job) (d server.Details, er
 			return d, err
 		}
 		for _, f := range files.Artifacts {
-			v.List = append(v.List, fileRow{f, path + "/content/" + escapePath(f.Path)})
+			v.List = append(v.List, fileRow{f, path + "/content/" + web.EscapePath(f.Path)})
 		}
 		v.More = files.Next != ""
 	}
 	d.HTML, err = s.pages.Fragment("detail.html", v)
 	return d, err
-}
-
-func escapePath(name string) string {
-	parts := strings.Split(name, "/")
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	return strings.Join(parts, "/")
 }

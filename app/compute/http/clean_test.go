@@ -1,10 +1,7 @@
 package computehttp_test
 
 import (
-	"crypto/rand"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -59,31 +56,10 @@ func TestComputeClean(t *testing.T) {
 // TestComputeDelete: DELETE cancels a job and keeps what it left, also when it is sent again; clean removes the
 // files. Another's job is as unknown as none.
 func TestComputeDelete(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tokens")
-	secrets := map[string]token.Secret{}
-	for _, owner := range []string{"ann", "bea"} {
-		secret, err := token.New(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		secrets[owner] = secret
-		if err := token.Add(file, token.Entry{Hash: secret.Hash(), Role: identity.Depositor,
-			Owner: owner}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(file, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := token.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := openCompute(t, func(_ *compute.Options, so *options) { so.Identities = tokens })
+	c, with := guarded(t, token.Entry{Role: identity.Depositor, Owner: "ann"},
+		token.Entry{Role: identity.Depositor, Owner: "bea"})
 	as := func(owner, method, path, body string) *http.Request {
-		r := c.Request(method, path, body)
-		r.Header.Set("Authorization", "Bearer "+secrets[owner].Reveal())
-		return r
+		return with(owner, c.Request(method, path, body))
 	}
 	j := c.sent(as("ann", http.MethodPost, "/api/v1/compute/jobs", `{"service":"wide","command":["true"]}`),
 		http.StatusCreated)

@@ -6,8 +6,6 @@ import (
 	"crypto/rand"
 	"io"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/quantity"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/web"
 )
 
 // Bounds of what the page about a job shows.
@@ -79,7 +78,7 @@ func (s *Handlers) details(r *http.Request, j *api.Job) (d server.Details, err e
 		return d, err
 	}
 	for _, f := range files.Files {
-		v.List = append(v.List, fileRow{f, path + "/files/" + escapePath(f.Name) + "?from=" + f.From})
+		v.List = append(v.List, fileRow{f, path + "/files/" + web.EscapePath(f.Name) + "?from=" + f.From})
 	}
 	v.More = files.Next != ""
 	if v.Removed == "" {
@@ -100,14 +99,6 @@ func (s *Handlers) details(r *http.Request, j *api.Job) (d server.Details, err e
 		d.Scripts = []string{"/assets/compute.js"}
 	}
 	return d, err
-}
-
-func escapePath(name string) string {
-	parts := strings.Split(name, "/")
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	return strings.Join(parts, "/")
 }
 
 // readEnd reads the end of a stream. What does not come in time is left to the script, or to the next time that the

@@ -258,17 +258,17 @@ func TestFailUpload(t *testing.T) {
 	}
 }
 
-// guarded is a server with tokens, and a function that sends a request with the token of an owner.
-func guarded(t *testing.T, entries ...token.Entry) (*computing, func(owner string, r *http.Request) *http.Request) {
+// tokensOf makes tokens, and returns their secrets by owner.
+func tokensOf(t *testing.T, entries ...token.Entry) (*token.Tokens, map[string]string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens")
-	secrets := map[string]token.Secret{}
+	secrets := map[string]string{}
 	for _, e := range entries {
 		secret, err := token.New(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
-		secrets[e.Owner], e.Hash = secret, secret.Hash()
+		secrets[e.Owner], e.Hash = secret.Reveal(), secret.Hash()
 		if err := token.Add(file, e); err != nil {
 			t.Fatal(err)
 		}
@@ -280,9 +280,16 @@ func guarded(t *testing.T, entries ...token.Entry) (*computing, func(owner strin
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tokens, secrets
+}
+
+// guarded is a server with tokens, and a function that sends a request with the token of an owner.
+func guarded(t *testing.T, entries ...token.Entry) (*computing, func(owner string, r *http.Request) *http.Request) {
+	t.Helper()
+	tokens, secrets := tokensOf(t, entries...)
 	c := openCompute(t, func(_ *compute.Options, so *options) { so.Identities = tokens })
 	return c, func(owner string, r *http.Request) *http.Request {
-		r.Header.Set("Authorization", "Bearer "+secrets[owner].Reveal())
+		r.Header.Set("Authorization", "Bearer "+secrets[owner])
 		return r
 	}
 }

@@ -1,11 +1,8 @@
 package computehttp_test
 
 import (
-	"crypto/rand"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -217,26 +214,9 @@ func TestRefusedForm(t *testing.T) {
 
 // TestWhosePages: a user sees and makes its own jobs, an auditor makes none. The operator is the control.
 func TestWhosePages(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tokens")
-	secrets := map[string]string{}
-	for name, role := range map[string]identity.Role{"ann": identity.Depositor, "bea": identity.Depositor,
-		"oz": identity.Operator, "aud": identity.Auditor} {
-		secret, err := token.New(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		secrets[name] = secret.Reveal()
-		if err := token.Add(file, token.Entry{Hash: secret.Hash(), Role: role, Owner: name}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(file, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := token.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokens, secrets := tokensOf(t, token.Entry{Role: identity.Depositor, Owner: "ann"},
+		token.Entry{Role: identity.Depositor, Owner: "bea"}, token.Entry{Role: identity.Operator, Owner: "oz"},
+		token.Entry{Role: identity.Auditor, Owner: "aud"})
 	c := openPages(t, func(_ *compute.Options, so *options) { so.Identities = tokens })
 	as := func(name string, r *http.Request) (*http.Response, string) {
 		r.Header.Set("Authorization", "Bearer "+secrets[name])
