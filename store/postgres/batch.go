@@ -64,6 +64,7 @@ func (b *batch) prepare(ctx context.Context, ops []*operation, seq int64, promot
 	}
 	b.readJobs(&p, ops)
 	b.readMessages(&p)
+	b.readAhead(&p, ops)
 	if err := b.q.SendBatch(ctx, &p).Close(); err != nil || applied {
 		return applied, err
 	}

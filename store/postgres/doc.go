@@ -57,6 +57,10 @@
 // shared one, the claim leaves them as they are. So no job is overlooked, and lanes whose jobs are gone are not visited
 // twice.
 //
+// The first lanes of the states in which a transaction may claim are read in the same round trip as its records, and so
+// are the turns of owners. The store remembers the kinds and owners of the last jobs for that. Limits, jobs that it does
+// not remember and further lanes take more round trips.
+//
 // The turns of owners are in the database: owners take turns with all servers. Each server counts its own grants for
 // [job.Ageing].
 //
@@ -69,7 +73,9 @@
 // # Hints
 //
 // After a commit, the other servers are notified (LISTEN, NOTIFY) outside of the transaction. Hints may be merged or
-// lost: a lost one costs time until the next sweep of an engine, nothing else.
+// lost: a lost one costs time until the next sweep of an engine, nothing else. A server that has the database alone
+// notifies nobody. One that begins to listen sends a notification without hints, after which the others notify it; they
+// count each other by the lock that each of them shares, every [Options.LeadEvery].
 //
 // The connection that listens also has the lock of the leader ([Store.Leads]), the server that does what one server
 // does for all.

@@ -36,7 +36,9 @@ type Store struct {
 	failures         atomic.Int64
 	touched, visited atomic.Int64
 	leads            atomic.Bool
-	names            sync.Map // counters that exist
+	others           atomic.Bool // there may be other servers
+	names            sync.Map    // counters that exist
+	recent           recent
 
 	mu       sync.Mutex // guards all below
 	given    map[job.KindState]int
@@ -80,6 +82,7 @@ func Open(ctx context.Context, database string, options Options) (*Store, error)
 		return nil, err
 	}
 	s.slot = int16(s.id[0]) % slots
+	s.others.Store(true)
 	if err := pg.Repeat(ctx, options.Patience, func() error { return s.begin(ctx) }); err != nil {
 		return nil, wrapped("open", err)
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -36,6 +37,7 @@ const (
 	firstLanes = 16
 	mostLanes  = 512
 	fewJobs    = 4
+	mostJobs   = 100
 )
 
 // first returns the first job in an order that the claim may be granted.
@@ -93,11 +95,7 @@ func (v *view) first(t *terms, o order) (best grant, err error) {
 // free since.
 func (v *view) readied(t *terms, o order) (all []*source, err error) {
 	if v.released {
-		for key, s := range v.sources {
-			if s.shut {
-				delete(v.sources, key)
-			}
-		}
+		v.dropShut()
 		v.released = false
 	}
 	limits := ""
@@ -105,7 +103,7 @@ func (v *view) readied(t *terms, o order) (all []*source, err error) {
 		limits += fmt.Sprintln(identity(&l.Limit), l.Max)
 	}
 	if limits != v.shut {
-		clear(v.sources)
+		v.dropShut()
 		v.shut = limits
 	}
 	for _, place := range t.From {
@@ -116,7 +114,7 @@ func (v *view) readied(t *terms, o order) (all []*source, err error) {
 			key := sourceKey{place, suspect, o}
 			s := v.sources[key]
 			if s == nil {
-				s = &source{sourceKey: key, last: rank{math.MinInt64, 0, 0}}
+				s = newSource(key)
 				v.sources[key] = s
 				if err := v.extend(t, s); err != nil {
 					return nil, err
@@ -130,6 +128,11 @@ func (v *view) readied(t *terms, o order) (all []*source, err error) {
 	return all, v.readTurns(t)
 }
 
+// dropShut lets the sources be read again that left lanes out because of limits.
+func (v *view) dropShut() {
+	maps.DeleteFunc(v.sources, func(_ sourceKey, s *source) bool { return s.shut })
+}
+
 const selectTurns = "SELECT owner, at FROM turn WHERE owner = ANY ($1)"
 
 // readTurns reads the turns of the owners of changed jobs.
@@ -137,31 +140,42 @@ func (v *view) readTurns(t *terms) error {
 	var missing []string
 	for _, l := range v.fresh {
 		if _, known := v.turns[l.key.owner]; !known && slices.Contains(t.From, l.key.KindState) {
-			missing = append(missing, pg.Stored(l.key.owner))
-			v.turns[l.key.owner] = 0
+			missing = append(missing, l.key.owner)
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	rows, err := v.q.Query(v.ctx, selectTurns, missing)
+	rows, err := v.q.Query(v.ctx, selectTurns, storedAll(missing))
 	if err != nil {
 		return err
 	}
+	return v.setTurns(rows, missing)
+}
+
+// setTurns takes the turns of owners over; those without a row have none.
+func (v *view) setTurns(rows pgx.Rows, of []string) error {
+	for _, owner := range of {
+		v.turns[owner] = max(v.turns[owner], 0)
+	}
 	var owner string
 	var at int64
-	_, err = pgx.ForEachRow(rows, []any{&owner, &at}, func() error {
-		v.turns[pg.Original(owner)] = at
+	_, err := pgx.ForEachRow(rows, []any{&owner, &at}, func() error {
+		name := pg.Original(owner)
+		v.turns[name] = max(v.turns[name], at)
 		return nil
 	})
 	return err
 }
 
+// laneColumns are the columns of a laneRow. The rank is that of the order by turn.
+const laneColumns = `l.id, l.grp, l.owner, l.tags, l.crowd, l.priority, l.turn, l.first, coalesce(t.at, 0),
+  h.n, h.id, h.parent, h.priority, h.entered`
+
 // The lanes of a state after a rank, each with the turn of its owner and its first jobs: a row for each job, and one
 // for a lane without jobs.
 const (
-	selectByTurn = `SELECT l.id, l.grp, l.owner, l.tags, l.crowd, l.priority, l.turn, l.first, coalesce(t.at, 0),
-  h.n, h.id, h.parent, h.priority, h.entered
+	selectByTurn = `SELECT ` + laneColumns + `
 FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND suspect = $3 AND waiting AND NOT held AND
   (priority, turn, first, id) > ($4, $5, $6, $7) AND NOT owner = ANY ($8) AND NOT grp = ANY ($9)
   ORDER BY priority, turn, first, id LIMIT $10) l
@@ -188,7 +202,7 @@ func (v *view) extend(t *terms, s *source) error {
 		s.ended = true
 		return nil
 	}
-	statement, lanes, jobs := selectByTurn, min(max(firstLanes, 2*len(s.lanes)), mostLanes), min(t.N+1, 100)
+	statement, lanes, jobs := selectByTurn, min(max(firstLanes, 2*len(s.lanes)), mostLanes), min(t.N+1, mostJobs)
 	switch s.order {
 	case byAge:
 		statement, jobs = selectByAge, fewJobs
@@ -202,46 +216,54 @@ func (v *view) extend(t *terms, s *source) error {
 		return err
 	}
 	read := 0
-	var l *laneState
 	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (bool, error) {
-		v.visits++
-		next, err := v.scanLane(s, row, l)
-		if next != l {
-			l = next
-			l.asked = jobs
-			s.lanes = append(s.lanes, l)
-			s.last, s.id = l.rank, l.id
+		var r laneRow
+		if err := r.scan(row); err != nil {
+			return false, err
+		}
+		if v.addLane(s, &r, jobs) {
 			read++
 		}
-		return true, err
+		return true, nil
 	})
 	s.ended = read < lanes
 	return err
 }
 
-// scanLane reads a row: of the lane l or of the next one, which it returns.
-func (v *view) scanLane(s *source, row pgx.CollectableRow, l *laneState) (*laneState, error) {
-	var id pgtype.UUID
-	k := laneKey{KindState: s.KindState, suspect: s.suspect}
-	var r rank
-	var turn int64
-	var n, priority, entered *int64
-	var jobID, parent *string
-	err := row.Scan(&id, &k.group, &k.owner, &k.tags, (*string)(&k.crowd), &r.a, &r.b, &r.c, &turn, &n, &jobID, &parent,
-		&priority, &entered)
-	if err != nil {
-		return l, err
-	}
-	if l == nil || l.id != id.Bytes {
+// laneRow is a lane with one of its first jobs, or without any.
+type laneRow struct {
+	id                   pgtype.UUID
+	key                  laneKey
+	rank                 rank
+	turn                 int64
+	n, priority, entered *int64
+	job, parent          *string
+}
+
+// scan reads a row. Its first columns go to the places before.
+func (r *laneRow) scan(row pgx.CollectableRow, before ...any) error {
+	k := &r.key
+	return row.Scan(append(before, &r.id, &k.group, &k.owner, &k.tags, (*string)(&k.crowd), &r.rank.a, &r.rank.b,
+		&r.rank.c, &r.turn, &r.n, &r.job, &r.parent, &r.priority, &r.entered)...)
+}
+
+// addLane adds a row to a source; asked is how many jobs of a lane were asked for. It reports whether the lane is not
+// that of the row before.
+func (v *view) addLane(s *source, r *laneRow, asked int) (another bool) {
+	v.visits++
+	if another = len(s.lanes) == 0 || s.id != r.id.Bytes; another {
+		k := r.key
+		k.KindState, k.suspect = s.KindState, s.suspect
 		k.original()
-		l = &laneState{id: id.Bytes, key: &k, rank: r}
-		v.turns[k.owner] = max(v.turns[k.owner], turn)
+		s.lanes = append(s.lanes, &laneState{id: r.id.Bytes, key: &k, rank: r.rank, asked: asked})
+		s.last, s.id = r.rank, r.id.Bytes
+		v.turns[k.owner] = max(v.turns[k.owner], r.turn)
 	}
-	if n != nil {
-		l.jobs = append(l.jobs, &candidate{job.ID(pg.Original(*jobID)), job.ID(pg.Original(*parent)), *n, *priority,
-			*entered})
+	if l := s.lanes[len(s.lanes)-1]; r.n != nil {
+		l.jobs = append(l.jobs, &candidate{job.ID(pg.Original(*r.job)), job.ID(pg.Original(*r.parent)), *r.n,
+			*r.priority, *r.entered})
 	}
-	return l, nil
+	return another
 }
 
 // leftOut returns the owners and groups whose lanes of a state are not read, because of limits and of holds that end by

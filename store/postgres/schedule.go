@@ -108,7 +108,10 @@ func (b *batch) canChain(w *rules.JobWrite, c *changed, now time.Time) (bool, er
 	return first.id == c.id || w.Before != nil && first.priority >= c.priority, nil
 }
 
-const lockPicked = selectRecord + "WHERE m.n = ANY ($1) AND j.waits = 1 ORDER BY m.id FOR UPDATE OF j SKIP LOCKED"
+// lockPicked has a condition that is that of no index: an index of all waiting jobs would be read as a whole, if the
+// plan was made when there were few.
+const lockPicked = selectRecord + `WHERE m.n = ANY ($1) AND j.n = ANY ($1) AND j.waits + 0 = 1
+ORDER BY m.id FOR UPDATE OF j SKIP LOCKED`
 
 // claim leases the jobs that a claim is granted. Jobs that another server has locked are passed over: it claims them,
 // or changes them otherwise.

@@ -48,8 +48,11 @@ func (s *Store) wake(hints []job.Hint) {
 // mostHints bounds the hints that wait for being announced. More are lost.
 const mostHints = 10_000
 
-// announce lets the announcer notify the other servers.
+// announce lets the announcer notify the other servers, if there are any.
 func (s *Store) announce(hints []job.Hint) {
+	if !s.others.Load() {
+		return
+	}
 	s.mu.Lock()
 	for _, h := range hints {
 		if h.Record = nil; len(s.outgoing) < mostHints {
@@ -63,7 +66,7 @@ func (s *Store) announce(hints []job.Hint) {
 	}
 }
 
-// notice is the payload of a notification.
+// notice is the payload of a notification. One without hints tells other servers that this one is there.
 type notice struct {
 	From  string     `json:"from"`
 	Hints []job.Hint `json:"hints"`
@@ -95,16 +98,15 @@ func (s *Store) announcer(ctx context.Context) {
 	}
 }
 
-// payload has as many of the hints as fit into one notification, and at least one without any.
+// payload has as many of the hints as fit into one notification. One that does not fit counts, but is left out.
 func (s *Store) payload(hints []job.Hint) (text string, n int) {
 	one := notice{From: hex.EncodeToString(s.id[:])}
-	for n = len(hints); n > 0; n /= 2 {
+	for n = len(hints); ; n /= 2 {
 		one.Hints = hints[:n]
-		if b, err := json.Marshal(one); err == nil && len(b) <= mostPayload {
-			return string(b), n
+		if b, err := json.Marshal(one); err == nil && len(b) <= mostPayload || n == 0 {
+			return string(b), max(n, 1)
 		}
 	}
-	return `{}`, 1
 }
 
 // listener wakes the watchers when other servers have changed jobs. After a loss of its connection, hints are lost.
@@ -168,6 +170,21 @@ func (s *Store) lead(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
+// selectOthers reports whether other connections have the lock of servers.
+const selectOthers = `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = $1 AND objid = 0
+ AND granted AND pid <> pg_backend_pid() AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+
+// countOthers finds out whether there are other servers, which have to be notified. One that begins to listen later
+// tells that.
+func (s *Store) countOthers(ctx context.Context, conn *pgx.Conn) error {
+	waiting, stop := context.WithTimeout(ctx, s.options.LeadEvery)
+	defer stop()
+	var others bool
+	err := conn.QueryRow(waiting, selectOthers, int64(lockServers)).Scan(&others)
+	s.others.Store(others || err != nil)
+	return err
+}
+
 func (s *Store) listen(ctx context.Context) {
 	conn, err := s.connect(ctx)
 	if err != nil {
@@ -178,13 +195,22 @@ func (s *Store) listen(ctx context.Context) {
 		"LISTEN " + channel}) != nil || s.share(ctx, conn) != nil {
 		return
 	}
+	text, _ := s.payload(nil)
+	if _, err := conn.Exec(ctx, "SELECT pg_notify($1, $2)", channel, text); err != nil {
+		return
+	}
 	defer s.leads.Store(false)
+	defer s.others.Store(true) // until it is known again
 	self := hex.EncodeToString(s.id[:])
+	var next time.Time
 	for {
-		if err := s.lead(ctx, conn); err != nil {
-			return
+		if now := time.Now(); !now.Before(next) {
+			if s.lead(ctx, conn) != nil || s.countOthers(ctx, conn) != nil {
+				return
+			}
+			next = now.Add(s.options.LeadEvery)
 		}
-		waiting, stop := context.WithTimeout(ctx, s.options.LeadEvery)
+		waiting, stop := context.WithDeadline(ctx, next)
 		n, err := conn.WaitForNotification(waiting)
 		late := waiting.Err() != nil && ctx.Err() == nil && !conn.IsClosed()
 		stop()
@@ -196,6 +222,7 @@ func (s *Store) listen(ctx context.Context) {
 		}
 		var one notice
 		if err := json.Unmarshal([]byte(n.Payload), &one); err == nil && one.From != self {
+			s.others.Store(true)
 			s.wake(one.Hints)
 		}
 	}

@@ -266,6 +266,11 @@ func (s *Store) committed(b *batch, ops []*operation) {
 	s.mu.Unlock()
 	s.visited.Add(b.visits)
 	s.touched.Add(int64(len(b.writes.Jobs) + len(b.writes.Messages) + len(b.writes.Audits)))
+	for _, w := range b.writes.Jobs {
+		if w.After != nil {
+			s.recent.put(w.After)
+		}
+	}
 	hints := b.hints()
 	for i, o := range ops {
 		o.done <- b.refuse[i]
@@ -296,8 +301,11 @@ func (w *writer) connect(ctx context.Context) error {
 }
 
 // writerSettings are those of the connection that writes. A transaction whose server is gone does not keep its locks.
+// Plans are made once: with planSettings they do not depend on the values, and to make them takes longer than to
+// execute most of them.
 var writerSettings = []string{"SET synchronous_commit = on", "SET idle_in_transaction_session_timeout = '15s'",
-	"SET lock_timeout = '10s'", "SET default_transaction_isolation = 'read committed'"}
+	"SET lock_timeout = '10s'", "SET default_transaction_isolation = 'read committed'",
+	"SET plan_cache_mode = force_generic_plan"}
 
 // rollBack ends a transaction that is not to be committed.
 func (w *writer) rollBack() {

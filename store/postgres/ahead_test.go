@@ -1,0 +1,163 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/storetest"
+)
+
+// counting counts what is sent to the database: as many times as there are round trips, if each fits into a buffer.
+type counting struct {
+	net.Conn
+	sent *atomic.Int64
+}
+
+func (c counting) Write(b []byte) (int, error) {
+	c.sent.Add(1)
+	return c.Conn.Write(b)
+}
+
+// TestRoundTrips: a transaction that claims takes two round trips, as any other does. With a limit that concerns the
+// claim, and if the store has forgotten the job, it takes more, which is the control.
+func TestRoundTrips(t *testing.T) {
+	var sent atomic.Int64
+	s := openStore(t, newDatabase(t), Options{CallerTime: true})
+	s.writerDial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return counting{conn, &sent}, err
+	}
+	limit := []job.Limit{{Kind: stepKind, Max: 100}}
+	for n := range 3 { // the first time, statements are prepared
+		of := func(what string) job.ID { return job.ID(fmt.Sprint("tst_", what, n)) }
+		trips := func(f func() error) int64 {
+			t.Helper()
+			before := sent.Load()
+			check(t, f())
+			return sent.Load() - before
+		}
+		create := func(id job.ID, chain *job.Chain) func() error {
+			return func() error {
+				c := newJob(storetest.Step, id, func(j *job.Job) { j.Owner = "o" })
+				c.Chain = chain
+				_, err := s.Create(t.Context(), c)
+				return err
+			}
+		}
+		claim := func(limits []job.Limit) func() error {
+			return func() error {
+				got, err := s.Claim(t.Context(), job.Claim{Worker: "w", N: 1, Now: start, Lease: time.Hour,
+					From: from("Waiting"), Limits: limits})
+				if err == nil && len(got) != 1 {
+					err = fmt.Errorf("claimed %v", got)
+				}
+				return err
+			}
+		}
+		move := func(id job.ID, event lifecycle.Event) func() error {
+			return func() error {
+				j, err := s.Get(t.Context(), id)
+				check(t, err)
+				c, err := storetest.Transition(storetest.Step, j, event, lifecycle.Worker, start)
+				check(t, err)
+				c.Chain = &job.Chain{Worker: "w", Lease: time.Hour}
+				return moved(s.Commit(t.Context(), c))
+			}
+		}
+		chain := &job.Chain{Worker: "w", Lease: time.Hour}
+		got := []int64{
+			trips(create(of("chained"), chain)),
+			trips(move(of("chained"), "begin")),
+			trips(create(of("waiting"), nil)),
+			trips(create(of("limited"), nil)),
+			trips(claim(limit)) - 2, // reads counts, lanes without and with suspects, and the job
+			trips(claim(nil)) - 1,   // reads the job
+		}
+		s.recent = recent{}
+		got = append(got, min(trips(move(of("chained"), "next")), 3))
+		if want := []int64{2, 2, 2, 2, 4, 2, 3}; n > 0 && fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("round trips %v, want %v", got, want)
+		}
+	}
+}
+
+func moved(r []job.Result, err error) error {
+	if err == nil {
+		err = r[0].Err
+	}
+	return err
+}
+
+// TestRecent: the store remembers the jobs that were written last, and not more than it should.
+func TestRecent(t *testing.T) {
+	var r recent
+	for i := range 5 * mostRecent {
+		r.put(&job.Job{ID: job.ID(fmt.Sprint(i)), Kind: "k", Owner: fmt.Sprint(i)})
+		if n := len(r.newer) + len(r.older); n > 2*mostRecent {
+			t.Fatalf("%d jobs after %d", n, i)
+		}
+	}
+	for i, want := range map[int]bool{5*mostRecent - 1: true, 4 * mostRecent: true, 0: false} {
+		if o, known := r.get(job.ID(fmt.Sprint(i))); known != want || known && o.owner != fmt.Sprint(i) {
+			t.Errorf("job %d: %v %v", i, o, known)
+		}
+	}
+}
+
+// TestAlone: a server that has the database alone notifies nobody. One that comes is notified, until it goes.
+func TestAlone(t *testing.T) {
+	database := newDatabase(t)
+	conn, err := pgx.Connect(t.Context(), database)
+	check(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	_, err = conn.Exec(t.Context(), "LISTEN "+channel)
+	check(t, err)
+	notified := func() string {
+		t.Helper()
+		n, err := conn.WaitForNotification(t.Context())
+		check(t, err)
+		return n.Payload
+	}
+	a := openStore(t, database, Options{CallerTime: true, LeadEvery: 20 * time.Millisecond})
+	notified() // a listens
+	wait := func(others bool) {
+		t.Helper()
+		for a.others.Load() != others {
+			check(t, a.pool.Ping(t.Context()))
+		}
+	}
+	n := 0
+	create := func() {
+		t.Helper()
+		n++
+		_, err := a.Create(t.Context(), newJob(storetest.Step, job.ID(fmt.Sprint("tst_", n))))
+		check(t, err)
+	}
+	wait(false)
+	create() // without a notification: the next one is that of b
+	b := openStore(t, database, Options{CallerTime: true, LeadEvery: 20 * time.Millisecond})
+	if first := notified(); first != mustPayload(b) {
+		t.Errorf("notified by %s while it was alone", first)
+	}
+	wait(true)
+	create()
+	if got := notified(); got == mustPayload(b) || got == mustPayload(a) {
+		t.Errorf("no hints in %s", got)
+	}
+	closeStore(t, b)
+	wait(false)
+}
+
+// mustPayload is what a server sends when it begins to listen.
+func mustPayload(s *Store) string {
+	text, _ := s.payload(nil)
+	return text
+}
