@@ -10,11 +10,12 @@ import (
 
 // AuditQuery selects entries; empty fields do not restrict.
 type AuditQuery struct {
-	After string // Audits.Next of the page before, going forward; empty: the newest
-	Limit int    // how many, at most 1000. 0 means the 50 newest, or going forward 1000
-	Actor string
-	Job   job.ID
-	Event lifecycle.Event
+	After   string // Audits.Next of the page before, going forward; empty: the newest
+	Limit   int    // how many, at most 1000. 0 means the 50 newest, or going forward 1000
+	Actor   string
+	Address string // of the sender
+	Job     job.ID
+	Event   lifecycle.Event
 }
 
 // Audit returns entries of the audit list.
@@ -32,7 +33,8 @@ func (c *Client) AuditAfter(ctx context.Context, q AuditQuery) (Audits, error) {
 }
 
 func (c *Client) audit(ctx context.Context, q *AuditQuery, v url.Values) (Audits, error) {
-	for name, value := range map[string]string{"actor": q.Actor, "job": string(q.Job), "event": string(q.Event)} {
+	for name, value := range map[string]string{"actor": q.Actor, "address": q.Address, "job": string(q.Job),
+		"event": string(q.Event)} {
 		if value != "" {
 			v.Set(name, value)
 		}

@@ -21,6 +21,7 @@ func (e operators) Audit(ctx context.Context, n operator.Entry) error {
 	}
 	return e.store.Note(ctx, job.Audit{
 		At: e.clock.Now(), By: n.By, Actor: n.Actor, Event: n.Event, Object: n.Object, Note: n.Note,
+		Address: job.AddressOf(ctx),
 	})
 }
 

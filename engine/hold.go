@@ -20,7 +20,8 @@ func (e operators) Hold(ctx context.Context, s job.Scope, who, why string, until
 	if why == "" {
 		return nil, job.Errorf(job.Invalid, "hold", "", "a hold needs a reason: those who wait will read it")
 	}
-	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now(), Until: until}
+	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now(), Until: until,
+		Address: job.AddressOf(ctx)}
 	holds, err := e.store.Hold(ctx, h)
 	if err == nil {
 		signal(e.parking)
@@ -33,7 +34,7 @@ func (e operators) Hold(ctx context.Context, s job.Scope, who, why string, until
 
 // Release is part of operator.Acts.
 func (e operators) Release(ctx context.Context, s job.Scope, who, why string) ([]job.Hold, error) {
-	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now()}
+	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now(), Address: job.AddressOf(ctx)}
 	holds, err := e.store.Release(ctx, h)
 	if err == nil {
 		e.wakeDispatcher()

@@ -56,6 +56,7 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 		if err := e.prepare(&made[i], &all[i], 0, time.Time{}); err != nil {
 			return nil, err
 		}
+		sentFrom(&made[i], job.AddressOf(ctx))
 	}
 	reserved := e.reserve(len(made))
 	for i := range reserved {
@@ -131,10 +132,23 @@ func (e *Engine) prepare(c *job.Created, n *Order, nth int, parentCreated time.T
 	}
 	if n.Note != "" {
 		c.Event.Note = n.Note
-		c.Event.Seal(job.Hash{})
-		c.Job.Head = c.Event.Hash
+		seal(c)
 	}
 	return nil
+}
+
+// sentFrom enters the address of the sender in the first entry of a job's history.
+func sentFrom(c *job.Created, address string) {
+	if address != "" {
+		c.Event.Address = address
+		seal(c)
+	}
+}
+
+// seal seals the first entry of a history after a change.
+func seal(c *job.Created) {
+	c.Event.Seal(job.Hash{})
+	c.Job.Head = c.Event.Hash
 }
 
 func (e *Engine) ulid(now time.Time) string {

@@ -15,7 +15,8 @@ import (
 //   - names the event (move, stay, settle; none for an update),
 //   - states what it expects of the record (asRead, underClaim),
 //   - sets what differs in the embedded change,
-//   - and commits ([Engine.one], [Engine.commit], [Engine.commitAll]), which adds the messages of the application.
+//   - and commits ([Engine.one], [Engine.commit], [Engine.commitAll]), which adds the address of the sender and the
+//     messages of the application.
 //
 // The record must not change until then. After the answer of the store a transition may begin again: no store keeps a
 // change, so a step has one transition for all its commits. Only one goroutine uses it.
@@ -118,6 +119,16 @@ func (t *transition) continueBy(worker string, lease time.Duration, limits []job
 	t.Chain = &t.chain
 }
 
+// complete adds what follows from the rest of the change: where a request came from, and the messages of the
+// application.
+func (t *transition) complete(ctx context.Context) {
+	t.Address = job.AddressOf(ctx)
+	for i := range t.Spawn {
+		sentFrom(&t.Spawn[i], t.Address)
+	}
+	t.announce()
+}
+
 // announce adds the application's messages about an event, once. It needs the complete change.
 func (t *transition) announce() {
 	if t.announced || t.work == nil || t.work.Announce == nil || t.Event == "" {
@@ -129,7 +140,7 @@ func (t *transition) announce() {
 
 // send commits a change. The error is that of the store as a whole: the result is unknown then.
 func (e *Engine) send(ctx context.Context, t *transition) (*job.Result, error) {
-	t.announce()
+	t.complete(ctx)
 	results, err := e.store.Commit(ctx, t.changes[:]...)
 	e.postedBy(t.Change)
 	if err != nil {
@@ -154,7 +165,7 @@ func (e *Engine) commitAll(ctx context.Context, all []*transition) ([]job.Result
 	}
 	changes := make([]job.Change, len(all))
 	for i, t := range all {
-		t.announce()
+		t.complete(ctx)
 		changes[i] = *t.Change
 	}
 	results, err := e.store.Commit(ctx, changes...)

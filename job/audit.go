@@ -26,9 +26,11 @@ type Audit struct {
 	To     lifecycle.State `json:"to,omitempty"`
 	Object string          `json:"object,omitempty"` // another object: a scope, a lock, a file
 	Note   string          `json:"note,omitempty"`   // reason
-	Seen   int64           `json:"seen,omitempty"`   // the version that the person saw and expected
-	Prev   Hash            `json:"prev"`
-	Hash   Hash            `json:"hash"`
+	// of the sender if a request caused it; see [WithAddress]
+	Address string `json:"address,omitempty"`
+	Seen    int64  `json:"seen,omitempty"` // the version that the person saw and expected
+	Prev    Hash   `json:"prev"`
+	Hash    Hash   `json:"hash"`
 }
 
 // Purge is the event of the entry for a person's [Change.Purge]. It is in no table, because the record no longer
@@ -36,7 +38,8 @@ type Audit struct {
 const Purge lifecycle.Event = "purge"
 
 // Seal sets Prev and Hash. The hash is SHA-256 over prev and the canonical form: every field in the order above,
-// texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970.
+// texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970. Address is the last one, and is
+// left out if it is empty: entries of earlier versions have none.
 func (a *Audit) Seal(prev Hash) {
 	a.Prev = prev
 	var room [512]byte
@@ -57,13 +60,16 @@ func (a *Audit) Seal(prev Hash) {
 	text(a.Object)
 	text(a.Note)
 	b = binary.AppendVarint(b, a.Seen)
+	if a.Address != "" {
+		text(a.Address)
+	}
 	a.Hash = sha256.Sum256(b)
 }
 
 // Audited returns the entry for a change by a person, without number and hash. before is the record before the change.
 func Audited(c *Change, before *Job) Audit {
 	a := Audit{At: c.At.Truncate(time.Microsecond), By: c.By, Actor: c.Actor, Event: c.Event, Note: c.Note,
-		Seen: c.Seen}
+		Seen: c.Seen, Address: c.Address}
 	a.Job, a.Kind, a.From, a.To = before.ID, before.Kind, before.State, c.To.State
 	if c.Purge {
 		a.Event, a.To = Purge, ""
@@ -89,7 +95,7 @@ func AuditedRelease(h *Hold) Audit { return h.audited("release") }
 
 func (h *Hold) audited(event lifecycle.Event) Audit {
 	return Audit{At: h.Since.Truncate(time.Microsecond), By: lifecycle.Operator, Actor: h.Who, Event: event,
-		Job: h.Job, Object: h.Scope.String(), Note: h.Why}
+		Job: h.Job, Object: h.Scope.String(), Note: h.Why, Address: h.Address}
 }
 
 const until = " until "
@@ -115,7 +121,7 @@ func (a *Audit) Held() (h Hold, put, ok bool) {
 func AuditedCreate(c *Created) Audit {
 	return Audit{
 		At: c.Event.At, By: c.Event.By, Actor: c.Event.Actor, Event: Create, Job: c.Job.ID, Kind: c.Job.Kind,
-		To: c.Job.State, Note: c.Event.Note,
+		To: c.Job.State, Note: c.Event.Note, Address: c.Event.Address,
 	}
 }
 

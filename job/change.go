@@ -30,6 +30,8 @@ type Change struct {
 	Actor string
 	Note  string
 	At    time.Time
+	// of the sender, for the history and the audit log
+	Address string
 
 	Seen int64 // the version that a person saw and expected, for the audit log; 0: none
 
@@ -172,6 +174,7 @@ func ApplyTo(next *Job, e *Event, c *Change) (entered bool, err error) {
 	*e = Event{
 		Job: next.ID, Seq: next.Seq + 1, Event: c.Event, From: from, To: c.To.State, Outcome: c.To.Outcome,
 		By: c.By, Actor: c.Actor, Cause: next.Cause, Note: c.Note, Epoch: epoch, At: c.At.Truncate(time.Microsecond),
+		Address: c.Address,
 	}
 	e.Seal(next.Head)
 	next.Seq, next.Head = e.Seq, e.Hash

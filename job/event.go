@@ -49,7 +49,8 @@ type Event struct {
 	By      lifecycle.Actor   `json:"by"`
 	Actor   string            `json:"actor,omitempty"` // the worker or person
 	Cause   string            `json:"cause,omitempty"`
-	Note    string            `json:"note,omitempty"` // the reason of a person, or the error
+	Note    string            `json:"note,omitempty"`    // the reason of a person, or the error
+	Address string            `json:"address,omitempty"` // of the sender if a request caused it; see [WithAddress]
 	Epoch   int64             `json:"epoch"`
 	At      time.Time         `json:"at"` // to the microsecond
 	Prev    Hash              `json:"prev"`
@@ -57,7 +58,8 @@ type Event struct {
 }
 
 // Seal sets Prev and Hash. The hash is SHA-256 over prev and the canonical form: every field in the order above,
-// texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970.
+// texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970. Address is the last one, and is
+// left out if it is empty: entries of earlier versions have none.
 func (e *Event) Seal(prev Hash) {
 	e.Prev = prev
 	var room [512]byte
@@ -78,6 +80,9 @@ func (e *Event) Seal(prev Hash) {
 	text(e.Note)
 	b = binary.AppendVarint(b, e.Epoch)
 	b = binary.AppendVarint(b, e.At.UnixMicro())
+	if e.Address != "" {
+		text(e.Address)
+	}
 	e.Hash = sha256.Sum256(b)
 }
 

@@ -58,6 +58,7 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 		"cause":   func(_ *job.Job, h *[]job.Event) { (*h)[1].Cause = "" },
 		"note":    func(_ *job.Job, h *[]job.Event) { (*h)[1].Note = "another" },
 		"epoch":   func(_ *job.Job, h *[]job.Event) { (*h)[1].Epoch++ },
+		"address": func(_ *job.Job, h *[]job.Event) { (*h)[1].Address = "192.0.2.7" },
 		"at":      func(_ *job.Job, h *[]job.Event) { (*h)[1].At = (*h)[1].At.Add(time.Microsecond) },
 		"shifted": func(_ *job.Job, h *[]job.Event) { (*h)[1].Actor, (*h)[1].Cause = "w1w", "hy" },
 		"lost":    func(_ *job.Job, h *[]job.Event) { *h = (*h)[:1] },

@@ -85,6 +85,8 @@ type Hold struct {
 	Since   time.Time `json:"since"`
 	Until   time.Time `json:"until,omitzero"` // zero: until it is released
 	Version int64     `json:"version"`        // incremented by every change of any hold
+	// of the sender, for the audit log alone: no list of holds has it
+	Address string `json:"-"`
 }
 
 // On reports whether the hold is in force at the time.

@@ -100,11 +100,12 @@ type Holds interface {
 	// Holds returns all holds, oldest first.
 	Holds(ctx context.Context) ([]Hold, error)
 
-	// Hold puts a hold on its scope, in place of an earlier one, and returns all holds.
+	// Hold puts a hold on its scope, in place of an earlier one, and returns all holds. Its Address is kept in the audit
+	// log only.
 	Hold(ctx context.Context, h Hold) ([]Hold, error)
 
-	// Release ends the hold on the scope of h and returns the others. A scope without a hold is NotFound. Who, Why
-	// and Since of h are those of the release, for the audit log.
+	// Release ends the hold on the scope of h and returns the others. A scope without a hold is NotFound. Who, Why,
+	// Since and Address of h are those of the release, for the audit log.
 	Release(ctx context.Context, h Hold) ([]Hold, error)
 }
 

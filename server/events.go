@@ -142,6 +142,7 @@ func (st *stream) read(ctx context.Context) (ended bool, err error) {
 		if len(entries) == 0 {
 			break
 		}
+		withhold(ctx, entries)
 		for _, e := range entries {
 			st.seq = e.Seq
 			if err := put(st, "history", e); err != nil {

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/stagepost/stagepost/job"
 )
 
 // From returns the address that a request comes from: that of the connection, or what the trusted proxies on the way
@@ -24,6 +26,11 @@ func (s *Server) From(r *http.Request) string {
 		address = next.Unmap().WithZone("")
 	}
 	return address.String()
+}
+
+// withAddress returns a request whose context has the address that it comes from, for histories and the audit log.
+func (s *Server) withAddress(r *http.Request) *http.Request {
+	return r.WithContext(job.WithAddress(r.Context(), s.From(r)))
 }
 
 func (s *Server) isProxy(address netip.Addr) bool {

@@ -161,6 +161,19 @@ func OwnerFor(ctx context.Context, said string) string {
 	return cmp.Or(UserOf(ctx), said, OwnerOf(ctx))
 }
 
+// withhold replaces the addresses in entries that are not for a depositor: all but those of its own acts.
+func withhold(ctx context.Context, entries []job.Event) {
+	name := UserOf(ctx)
+	if name == "" {
+		return
+	}
+	for i := range entries {
+		if e := &entries[i]; e.Address != "" && (e.By != lifecycle.Owner || e.Actor != name) {
+			e.Address = job.Withheld
+		}
+	}
+}
+
 // CheckGroup refuses work in a group that is not among those of the sender.
 func CheckGroup(ctx context.Context, group string) error {
 	if who, ok := Who(ctx); ok && !who.Groups.Allow(group) {

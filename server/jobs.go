@@ -112,6 +112,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	answer := api.History{History: append([]job.Event{}, h...)}
+	withhold(r.Context(), answer.History)
 	if n := len(h); n > 0 {
 		answer.Next = NextPage(n, limit, h[n-1].Seq)
 	}
@@ -170,6 +171,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		j = s.redact(j)
 		x.Title, x.Object = j.Title, j.Object
 	}
+	withhold(r.Context(), x.Chain)
 	x.Blockers = listed(x.Blockers)
 	x.Not = listed(x.Not)
 	x.Moves = listed(x.Moves)

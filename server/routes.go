@@ -224,8 +224,9 @@ func (s *Server) overviewRoutes() []Route {
 			IO: openapi.IO{Out: api.Stuck{}, Query: openapi.Query("kind", "limit", "factor")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/audit", Who: Operator,
 			Doc: "What people did: the newest entries, or with after those that follow, going forward; " +
-				"limit, actor, job, event.", Handle: s.audit,
-			IO: openapi.IO{Out: api.Audits{}, Query: openapi.Query("actor", "job", "event", "after", "limit")}},
+				"limit, actor, address, job, event.", Handle: s.audit,
+			IO: openapi.IO{Out: api.Audits{}, Query: openapi.Query("actor", "address", "job", "event", "after",
+				"limit")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/lifecycles", Who: Anyone,
 			Doc: "The lifecycles of this server.", Handle: s.lifecycles,
 			IO: openapi.IO{Out: api.Lifecycles{}}},

@@ -224,7 +224,7 @@ func (s *Server) attend(route *Route, w http.ResponseWriter, r *http.Request) er
 	if err := s.reasoned(route, r); err != nil {
 		return err
 	}
-	return route.Handle(w, r)
+	return route.Handle(w, s.withAddress(r))
 }
 
 // sender returns who sent an admitted request; ok is false where no token is needed.

@@ -46,15 +46,16 @@ func (s *Server) logFault(known string) string {
 }
 
 // UnderIdentities ends the requests of a handler that authenticates itself when their credentials are no longer valid.
+// What they change has their address, as in routes of the server.
 func (s *Server) UnderIdentities(next http.Handler) http.Handler {
-	if s.Identities == nil {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if who, err := s.Identities.Identify(r); err == nil {
-			var over func()
-			w, r, over = s.sessions.Open(w, r, who.Key)
-			defer over()
+		r = s.withAddress(r)
+		if s.Identities != nil {
+			if who, err := s.Identities.Identify(r); err == nil {
+				var over func()
+				w, r, over = s.sessions.Open(w, r, who.Key)
+				defer over()
+			}
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -115,6 +115,7 @@ type part struct {
 type historyRow struct {
 	job.Event
 	Who   string
+	Sent  string // the address of the sender, if the reader may see it
 	After string // time since the entry before
 	Moved bool   // the state changed
 	Bad   bool   // its hash does not match
@@ -317,6 +318,11 @@ func (v *jobView) setHistory(in *jobInput) {
 		sealed := e
 		sealed.Seal(prev)
 		row.Bad = sealed.Hash != e.Hash
+		if e.Address == job.Withheld { // the hash cannot be computed
+			row.Bad = e.Prev != prev
+		} else {
+			row.Sent = e.Address
+		}
 		v.Broken = v.Broken || row.Bad
 		prev = e.Hash
 		v.History = append([]historyRow{row}, v.History...)

@@ -131,7 +131,7 @@ func (h *handlers) recordRoutes() []server.Route {
 			h.Show("fixity.html", h.fixity)),
 		FormRoute("/fixity/check", server.Operator, "Requests a fixity check.", h.Post(h.checkFixity)),
 		PageRoute("/audit", server.Operator, "A page with what people did: the filters of the audit log.",
-			openapi.Query("actor", "job", "event", "after", "limit"), h.Show("audit.html", h.audit)),
+			openapi.Query("actor", "address", "job", "event", "after", "limit"), h.Show("audit.html", h.audit)),
 		PageRoute("/lifecycles", server.Shared, "A page with the lifecycles of this server.", nil,
 			h.Show("lifecycles.html", h.lifecycles)),
 		PageRoute("/lifecycles/{name}", server.Shared, "A page about one lifecycle: its diagram and its table.", nil,

@@ -201,6 +201,11 @@ func TestChain(t *testing.T) {
 	for name, change := range map[string]func(){
 		"an edited note": func() { in.History[0].Note = "edited" },
 		"another head":   func() { in.Job.Head = first.Hash },
+		"an address":     func() { in.History[0].Address = "192.0.2.7" },
+		"an entry before one with a withheld address": func() {
+			in.History[0].Note, in.History[1].Address = "edited", job.Withheld
+			in.History[0].Seal(job.Hash{})
+		},
 	} {
 		in.History, in.Job.Head = []job.Event{first, second}, second.Hash
 		change()
@@ -208,6 +213,18 @@ func TestChain(t *testing.T) {
 		if v.setHistory(in); !v.Broken {
 			t.Errorf("%s is not found", name)
 		}
+	}
+	second.Address = "192.0.2.7"
+	second.Seal(first.Hash)
+	in.History, in.Job.Head = []job.Event{first, second}, second.Hash
+	v = jobView{}
+	if v.setHistory(in); v.Broken || v.History[0].Sent != second.Address {
+		t.Errorf("the address is not shown: %+v", v)
+	}
+	in.History[1].Address = job.Withheld
+	v = jobView{}
+	if v.setHistory(in); v.Broken || v.History[0].Sent != "" {
+		t.Errorf("a withheld address: %+v", v)
 	}
 }
 

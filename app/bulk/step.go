@@ -64,6 +64,7 @@ type pass struct {
 	*engine.Run
 	app    *App
 	q      Request
+	from   string // the address of the person
 	record record
 }
 
@@ -73,6 +74,11 @@ func (a *App) act(ctx context.Context, r *engine.Run) error {
 	if err := errors.Join(r.Spec(&p.q), r.Data(&p.record)); err != nil {
 		return err
 	}
+	first, err := a.engine.Store().History(ctx, r.Job().ID, 0, 1)
+	if err != nil {
+		return err
+	}
+	p.from = first[0].Address
 	for {
 		for i := range p.record.Page {
 			if err := ctx.Err(); err != nil {
@@ -159,6 +165,7 @@ func (p *pass) again(ctx context.Context, id job.ID) error {
 // do causes the event on one job, like a person who read that version.
 func (p *pass) do(ctx context.Context, id job.ID, version int64) error {
 	note := p.q.Note + mark(p.Job().ID)
+	ctx = job.WithAddress(ctx, p.from)
 	if p.q.Event == lifecycle.Reprioritize {
 		_, err := p.app.engine.Operator().SetPriority(ctx, id, version, *p.q.Priority, p.q.Actor, note)
 		return err

@@ -21,9 +21,9 @@ func (c *Commands) audit() *cobra.Command {
 		Use:   "audit",
 		Short: "Show what people did: when, who, what, to what, why",
 		Long: `Shows the newest entries of the audit list, oldest first: events that people caused, holds, priorities, what was removed. The columns in
-a pipe are number, time, who, as what, what, on what, from, to, why, and the version of the record that the person saw. Entries remain after their jobs are gone. A terminal shows the most important columns; -o plain and -o json have all. In a pipe and with -o json all entries are listed unless --last is given.`,
+a pipe are number, time, who, as what, what, on what, from, to, why, the version of the record that the person saw, and the address of the sender. Entries remain after their jobs are gone. A terminal shows the most important columns; -o plain and -o json have all. In a pipe and with -o json all entries are listed unless --last is given.`,
 		Example: "  stagepost admin audit --last 20\n  stagepost admin audit --actor ann --event delete\n" +
-			"  stagepost admin audit --job ing_01J9...",
+			"  stagepost admin audit --job ing_01J9...\n  stagepost admin audit --address 192.0.2.7",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.CheckLimit("--last", q.Limit); err != nil {
@@ -49,6 +49,7 @@ a pipe are number, time, who, as what, what, on what, from, to, why, and the ver
 	f.IntVar(&q.Limit, "last", 50, "the newest so many, up to 1000; without it a pipe and -o json get all")
 	f.BoolVar(&all, "all", false, "all of them, page by page")
 	f.StringVar(&q.Actor, "actor", "", "only by this person")
+	f.StringVar(&q.Address, "address", "", "only from this network address")
 	f.StringVar(&id, "job", "", "only about this job or batch")
 	f.StringVar(&event, "event", "", "only this event, such as retry or hold")
 	c.CompleteNames(cmd)
@@ -82,7 +83,7 @@ func (c *Commands) auditNewest(ctx context.Context, api *client.Client, q client
 	return c.printAudit(&a, more)
 }
 
-// printAudit prints entries. Columns in a pipe: number, when, who, as what, what, on what, from, to, why, saw.
+// printAudit prints entries. Columns in a pipe: number, when, who, as what, what, on what, from, to, why, saw, address.
 func (c *Commands) printAudit(a *client.Audits, more bool) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(a)
@@ -101,7 +102,7 @@ func (c *Commands) printAudit(a *client.Audits, more bool) error {
 			continue
 		}
 		rows[i] = []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), e.Actor, e.By.String(), string(e.Event), on,
-			string(e.From), string(e.To), e.Note, saw}
+			string(e.From), string(e.To), e.Note, saw, e.Address}
 	}
 	if len(rows) == 0 {
 		if err := c.Out.None("no entry matches"); err != nil {

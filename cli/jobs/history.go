@@ -65,5 +65,5 @@ func (c *Commands) printHistory(entries []client.Event) error {
 func (c *Commands) entry(e *client.Event) []string {
 	return []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), string(e.Event), string(e.From), string(e.To),
 		string(e.Outcome),
-		e.By.String(), e.Actor, e.Cause, e.Note}
+		e.By.String(), e.Actor, e.Cause, e.Note, e.Address}
 }

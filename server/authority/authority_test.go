@@ -133,7 +133,7 @@ func (h *harness) audited(event, actor string) (n int) {
 		h.t.Fatal(err)
 	}
 	for _, a := range all {
-		if string(a.Event) == event && a.Actor == actor && strings.Contains(a.Object, "from 127.0.0.1") {
+		if string(a.Event) == event && a.Actor == actor && a.Address == "127.0.0.1" {
 			n++
 		}
 	}

@@ -126,7 +126,7 @@ func (s *routes) issued(w http.ResponseWriter, r *http.Request, event string, de
 
 func (s *routes) note(r *http.Request, event, actor, object, why string) error {
 	return s.Engine.Operator().Audit(r.Context(), operator.Entry{Actor: actor, Event: lifecycle.Event(event),
-		Object: object + " from " + s.From(r), Note: why})
+		Object: object, Note: why})
 }
 
 func (s *routes) list(w http.ResponseWriter, r *http.Request) error {

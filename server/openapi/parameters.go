@@ -32,6 +32,7 @@ func Filters(more ...string) []Parameter {
 
 var shared = map[string]Parameter{
 	"actor":       {Doc: "The person, for the audit log."},
+	"address":     {Doc: "The network address of the sender."},
 	"after":       {Doc: "The cursor next of the page before; of histories and streams, the number of the last entry."},
 	"agent":       {Doc: "Name of the agent."},
 	"all":         {Type: "boolean", Doc: "Includes batches that ended well."},

@@ -217,7 +217,7 @@ func (s *routes) signOut(w http.ResponseWriter, r *http.Request) error {
 		return job.Errorf(job.Invalid, "sign-out", "", "a sign-out has no body")
 	}
 	if who, ok := server.Who(r.Context()); ok && who.Way == identity.BySession {
-		if err := s.note(r.Context(), "sign-out", who.Name, "from "+s.From(r), ""); err != nil {
+		if err := s.note(r.Context(), "sign-out", who.Name, "session", ""); err != nil {
 			return err
 		}
 		s.end(r)
@@ -322,7 +322,7 @@ func (s *routes) makeFirst(w http.ResponseWriter, r *http.Request) error {
 	s.mu.Lock()
 	s.firstEnd = time.Time{}
 	s.mu.Unlock()
-	if err := s.note(r.Context(), "create-user", u.Name, "first admin from "+s.From(r), "role admin"); err != nil {
+	if err := s.note(r.Context(), "create-user", u.Name, "first admin", "role admin"); err != nil {
 		return err
 	}
 	return seeOther(w, server.SignInPath)

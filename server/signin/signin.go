@@ -154,7 +154,7 @@ type routes struct {
 	*SignIn
 }
 
-// note enters a sign-in in the audit list: who, how, and from where.
+// note enters a sign-in in the audit list: who, and how.
 func (s *routes) note(ctx context.Context, event lifecycle.Event, actor, object, why string) error {
 	return s.Engine.Operator().Audit(ctx, operator.Entry{Actor: actor, Event: event, Object: object, Note: why})
 }
@@ -164,13 +164,13 @@ func (s *routes) failed(r *http.Request, name, how string, why error) error {
 	if identity.ValidateName(name) != nil {
 		name = "unknown"
 	}
-	return s.note(r.Context(), "sign-in-failed", name, how+" from "+s.From(r), why.Error())
+	return s.note(r.Context(), "sign-in-failed", name, how, why.Error())
 }
 
 // enter begins the session of a person, and enters it in the audit list before that.
 func (s *routes) enter(w http.ResponseWriter, r *http.Request, one session, next string) error {
 	one.From = s.From(r)
-	if err := s.note(r.Context(), "sign-in", one.Name, one.How+" from "+one.From,
+	if err := s.note(r.Context(), "sign-in", one.Name, one.How,
 		"role "+identity.WriteScope(one.Role, one.Groups, "")); err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func TestSession(t *testing.T) {
 		t.Errorf("after the sign-out: got %d", got)
 	}
 	if in, out := h.audited("sign-in"), h.audited("sign-out"); len(in) != 1 || in[0].Actor != "ann" ||
-		in[0].Object != "password from 127.0.0.1" || len(out) != 1 {
+		in[0].Object != "password" || in[0].Address != "127.0.0.1" || len(out) != 1 {
 		t.Errorf("audited: %+v, %+v", in, out)
 	}
 }

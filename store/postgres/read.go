@@ -161,14 +161,15 @@ func (r *reader) history(of *record, seq int64, n int) ([]job.Event, error) {
 		var by, at int64
 		var hash []byte
 		err = row.Scan(&e.Seq, (*string)(&e.Event), (*string)(&e.From), (*string)(&e.To), (*string)(&e.Outcome), &by,
-			&e.Actor, &e.Cause, &e.Note, &e.Epoch, &at, &hash)
+			&e.Actor, &e.Cause, &e.Note, &e.Epoch, &at, &hash, &e.Address)
 		e.Job, e.By, e.At = of.job.ID, lifecycle.Actor(by), moment(at)
 		e.Event, e.From = lifecycle.Event(pg.Original(string(e.Event))), lifecycle.State(pg.Original(string(e.From)))
 		e.To, e.Outcome = lifecycle.State(pg.Original(string(e.To))), lifecycle.Outcome(pg.Original(string(e.Outcome)))
 		e.Actor, e.Cause, e.Note = pg.Original(e.Actor), pg.Original(e.Cause), pg.Original(e.Note)
+		e.Address = pg.Original(e.Address)
 		copy(e.Hash[:], hash)
 		return e, err
-	}, `SELECT seq, event, from_state, to_state, outcome, actor, who, cause, note, epoch, at, hash FROM event
+	}, `SELECT seq, event, from_state, to_state, outcome, actor, who, cause, note, epoch, at, hash, address FROM event
  WHERE job = $1 AND seq >= $2 ORDER BY seq LIMIT $3`, of.n, seq, limit)
 	if err != nil {
 		return nil, err
@@ -256,7 +257,7 @@ func (r *reader) audit(seq int64, n int) ([]job.Audit, error) {
 		first, most = max(0, last+int64(n)), min(-int64(n), last)
 	}
 	entries, err := all(r, scanAudit, `SELECT a, at, actor, who, event, job, kind, from_state, to_state, object, note,
- seen, hash FROM audit WHERE a >= $1 ORDER BY a LIMIT $2`, first, most+1)
+ seen, hash, address FROM audit WHERE a >= $1 ORDER BY a LIMIT $2`, first, most+1)
 	if err != nil {
 		return nil, err
 	}
@@ -275,12 +276,12 @@ func scanAudit(row pgx.CollectableRow) (a job.Audit, err error) {
 	var at, by int64
 	var hash []byte
 	err = row.Scan(&a.Seq, &at, &by, &a.Actor, (*string)(&a.Event), (*string)(&a.Job), (*string)(&a.Kind),
-		(*string)(&a.From), (*string)(&a.To), &a.Object, &a.Note, &a.Seen, &hash)
+		(*string)(&a.From), (*string)(&a.To), &a.Object, &a.Note, &a.Seen, &hash, &a.Address)
 	a.At, a.By = moment(at), lifecycle.Actor(by)
 	a.Actor, a.Event = pg.Original(a.Actor), lifecycle.Event(pg.Original(string(a.Event)))
 	a.Job, a.Kind = job.ID(pg.Original(string(a.Job))), job.Kind(pg.Original(string(a.Kind)))
 	a.From, a.To = lifecycle.State(pg.Original(string(a.From))), lifecycle.State(pg.Original(string(a.To)))
-	a.Object, a.Note = pg.Original(a.Object), pg.Original(a.Note)
+	a.Object, a.Note, a.Address = pg.Original(a.Object), pg.Original(a.Note), pg.Original(a.Address)
 	copy(a.Hash[:], hash)
 	return a, err
 }

@@ -83,6 +83,7 @@ var events = table[entry]{"event", []column[entry]{
 	{name: "epoch", int: func(e *entry) int64 { return e.event.Epoch }},
 	{name: "at", int: func(e *entry) int64 { return micro(e.event.At) }},
 	{name: "hash", bytes: func(e *entry) []byte { return e.event.Hash[:] }},
+	{name: "address", text: func(e *entry) string { return e.event.Address }},
 }}
 
 // taskOf is a task of a job.
@@ -133,6 +134,7 @@ var audits = table[job.Audit]{"audit", []column[job.Audit]{
 	{name: "note", text: func(a *job.Audit) string { return a.Note }},
 	{name: "seen", int: func(a *job.Audit) int64 { return a.Seen }},
 	{name: "hash", bytes: func(a *job.Audit) []byte { return a.Hash[:] }},
+	{name: "address", text: func(a *job.Audit) string { return a.Address }},
 }}
 
 var holds = table[job.Hold]{"hold", []column[job.Hold]{

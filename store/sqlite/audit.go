@@ -13,15 +13,22 @@ import (
 )
 
 const (
-	selectAudit = "SELECT a, at, actor, who, event, job, kind, from_state, to_state, object, note, seen, hash " +
-		"FROM audit "
+	selectAudit = "SELECT a, at, actor, who, event, job, kind, from_state, to_state, object, note, seen, hash, " +
+		"address FROM audit "
 	insertAudit = `INSERT INTO audit (a, at, actor, who, event, job, kind, from_state, to_state, object, note, seen, hash)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	// with the address of a sender
+	insertAudited = `INSERT INTO audit (a, at, actor, who, event, job, kind, from_state, to_state, object, note, seen, hash,
+ address) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 // enter appends an entry to the audit log.
 func (r *records) enter(a *job.Audit) error {
 	s := r.writes.audit
+	if a.Address != "" {
+		s = r.writes.audited
+		s.Text(14, a.Address)
+	}
 	s.Int(1, a.Seq)
 	s.Int(2, a.At.UnixMicro())
 	s.Int(3, int64(a.By))
@@ -109,7 +116,7 @@ func (r *reader) auditRows(s *conn.Stmt, seq int64, n int) (list []job.Audit, er
 			Seq: s.GetInt(0), At: unixMicro(s.GetInt(1)), By: lifecycle.Actor(s.GetInt(2)), Actor: s.GetText(3),
 			Event: lifecycle.Event(s.GetText(4)), Job: job.ID(s.GetText(5)), Kind: job.Kind(s.GetText(6)),
 			From: lifecycle.State(s.GetText(7)), To: lifecycle.State(s.GetText(8)), Object: s.GetText(9),
-			Note: s.GetText(10), Seen: s.GetInt(11),
+			Note: s.GetText(10), Seen: s.GetInt(11), Address: s.GetText(13),
 		}
 		copy(a.Hash[:], s.GetBytes(12))
 		list = append(list, a)

@@ -36,7 +36,7 @@ INSERT INTO job_now SELECT n, state, last_ok, origin, outcome, ended, priority, 
  deadline, expires, entered, changed, message, cause, children, seq, last, head FROM new.job_now;
 INSERT INTO job_data SELECT * FROM new.job_data;
 INSERT INTO job_key SELECT * FROM new.job_key;
-INSERT INTO event SELECT * FROM new.event;
+INSERT INTO event SELECT e, job, back, seq, move, at, epoch, actor, cause, note FROM new.event;
 INSERT INTO task SELECT job, name, kind, state, epoch, attempts, done, total, message, data, changed FROM new.task;
 INSERT INTO hold SELECT scope, kind, state, grp, owner, job, who, why, since, until, version FROM new.hold;
 INSERT INTO message SELECT m, key, job, topic, body, created, due, attempts, error, settled FROM new.message;
@@ -96,7 +96,7 @@ func TestMigrateFromOne(t *testing.T) {
 		clean(t, s)
 	}
 	if got := texts(t, dir, "SELECT version FROM schema_version ORDER BY version", 1); !cmp.Equal(got,
-		[]string{"1", "2", "3", "4", "5", "6"}) {
+		[]string{"1", "2", "3", "4", "5", "6", "7"}) {
 		t.Errorf("schema versions %v", got)
 	}
 	fresh := "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema WHERE name NOT LIKE 'storetest%' " +

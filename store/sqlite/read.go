@@ -45,7 +45,7 @@ func openReaders(s *Store) (*readers, error) {
 			&r.idBegin:     selectIDBegin,
 			&r.idEnd:       selectIDEnd,
 			&r.number:      "SELECT number FROM job_made WHERE n = ?",
-			&r.event:       "SELECT back, seq, move, at, epoch, actor, cause, note, job FROM event WHERE e = ?",
+			&r.event:       "SELECT back, seq, move, at, epoch, actor, cause, note, job, address FROM event WHERE e = ?",
 			&r.keyed:       "SELECT n FROM job_key WHERE key = ? ORDER BY n",
 			&r.audit:       selectAudit + "WHERE a > ? ORDER BY a LIMIT ?",
 			&r.auditBefore: selectAudit + "WHERE a < ? ORDER BY a DESC LIMIT ?",
@@ -249,6 +249,7 @@ func (s *Store) event(r *reader, of *entry, at int64, e *job.Event) (back int64,
 		Job: of.job.ID, Seq: r.event.GetInt(1), Event: m.event, From: m.from, To: m.to, Outcome: m.outcome, By: m.by,
 		At: unixMicro(of.job.Created.UnixMicro() + r.event.GetInt(3)), Epoch: r.event.GetInt(4),
 		Actor: s.names.getWord(r.event, 5), Cause: s.names.getWord(r.event, 6), Note: r.event.GetText(7),
+		Address: s.names.getWord(r.event, 9),
 	}
 	return r.event.GetInt(0), nil
 }

@@ -285,6 +285,12 @@ func (r *records) append(e *entry, ev *job.Event) error {
 		return err
 	}
 	s := r.writes.event
+	if ev.Address != "" {
+		s = r.writes.sent
+		if err := r.names.bindWord(s, 11, ev.Address); err != nil {
+			return err
+		}
+	}
 	s.Int(1, r.nextEvent)
 	s.Int(2, e.n)
 	if ev.Seq == 1 {

@@ -27,7 +27,7 @@ type statement interface {
 
 // writing are the loop's statements that write.
 type writing struct {
-	made, insert, update, data, noData, key, event, task, hold, dropHold, post, word, move, audit statement
+	made, insert, update, data, noData, key, event, task, hold, dropHold, post, word, move, audit, sent, audited statement
 }
 
 func (r *reading) prepare(c *conn.Conn) error {
@@ -51,7 +51,10 @@ const (
 	insertEvent = `INSERT INTO event (e, job, back, seq, move, at, epoch, actor, cause, note)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	eventColumns = 10
-	putTask      = `INSERT OR REPLACE INTO task (job, name, kind, state, epoch, attempts, done, total, message, data, changed, sum)
+	// with the address of a sender
+	insertSent = `INSERT INTO event (e, job, back, seq, move, at, epoch, actor, cause, note, address)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	putTask = `INSERT OR REPLACE INTO task (job, name, kind, state, epoch, attempts, done, total, message, data, changed, sum)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	putHold = `INSERT OR REPLACE INTO hold (scope, kind, state, grp, owner, job, who, why, since, until, version, tag, sum)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -69,6 +72,7 @@ func (w *writing) prepare(c *conn.Conn) error {
 		&w.made: insertMade, &w.insert: insertNow, &w.update: updateNow, &w.data: putData, &w.noData: dropData,
 		&w.key: insertKey, &w.event: insertEvent, &w.task: putTask, &w.hold: putHold, &w.dropHold: dropHold,
 		&w.post: putMessage, &w.word: insertWord, &w.move: insertMove, &w.audit: insertAudit,
+		&w.sent: insertSent, &w.audited: insertAudited,
 	} {
 		s, err := c.Prepare(sql)
 		if err != nil {

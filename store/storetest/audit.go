@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -15,6 +16,7 @@ var auditTests = []test{
 	{"what is refused leaves no entry", auditRefused},
 	{"pages forwards and backwards", auditPages},
 	{"goes on after the store is opened again", auditReopened},
+	{"the address of a sender, in histories too", auditAddress},
 }
 
 // audited gives the whole list, checked.
@@ -176,5 +178,47 @@ func auditReopened(w *harness) {
 		same(w, "entries", len(got), len(before)+2)
 		same(w, "the older ones", got[:len(before)], before)
 		before = got
+	}
+}
+
+// auditAddress has two addresses: one that is written as it is, and one that is as long as one may be.
+func auditAddress(w *harness) {
+	const near = "192.0.2.7"
+	far := strings.Repeat("f", job.MostAddress)
+	c := w.made(Step)
+	c.Event.By, c.Event.Actor, c.Event.Address = lifecycle.Operator, "olga", near
+	c.Event.Seal(job.Hash{})
+	c.Job.Head = c.Event.Hash
+	j := w.create(c)[0]
+	from := func(address string) func(*job.Change) {
+		return func(c *job.Change) { c.Epoch, c.Version, c.Actor, c.Address = 0, j.Version, "olga", address }
+	}
+	j = w.must(w.move(j, "hold", lifecycle.Operator, from(far)))
+	j = w.must(w.move(j, "release", lifecycle.Operator, from("")))
+	held := job.Hold{Scope: job.Scope{Group: "maps"}, Who: "olga", Why: "a flood", Since: w.now(), Address: near}
+	for _, h := range append(w.hold(held), w.holds()...) {
+		same(w, "the address in a list of holds", h.Address, "")
+	}
+	held.Address = far
+	did(w, "release", func() ([]job.Hold, error) { return w.st.Release(w.Context(), held) })
+	alone := job.Audit{By: lifecycle.Operator, Actor: "olga", Event: "break-lock", At: w.now(), Address: near}
+	did(w, "note", func() (bool, error) { return true, w.st.Note(w.Context(), alone) })
+	for range 2 {
+		var entered, acted []string
+		history := w.history(j.ID)
+		for _, e := range history {
+			acted = append(acted, e.Address)
+		}
+		for _, a := range w.audited() {
+			entered = append(entered, a.Address)
+		}
+		same(w, "addresses in the history", acted, []string{near, far, ""})
+		same(w, "addresses in the audit log", entered, []string{near, far, "", near, far, near})
+		if err := job.Verify(w.get(j.ID), history, Step); err != nil {
+			w.Error(err)
+		}
+		if w.reopen != nil {
+			w.restart()
+		}
 	}
 }

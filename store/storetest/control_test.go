@@ -120,6 +120,17 @@ var broken = map[string]struct {
 		return &breaks{Store: s, audit: func(a []job.Audit) []job.Audit { return a[:len(a)/2] }}
 	}},
 	"entries are changed": {"Audit/holds", func(s job.Store) job.Store { return &breaks{Store: s, audit: otherActor} }},
+	"addresses are dropped from histories": {"Audit/the_address", func(s job.Store) job.Store {
+		return &breaks{Store: s, change: func(c *job.Change) { c.Address = "" }}
+	}},
+	"addresses are dropped from the audit log": {"Audit/the_address", func(s job.Store) job.Store {
+		return &breaks{Store: s, audit: func(list []job.Audit) []job.Audit {
+			return alter(list, func(a *job.Audit) { a.Address = "" })
+		}}
+	}},
+	"addresses of holds are dropped": {"Audit/the_address", func(s job.Store) job.Store {
+		return &breaks{Store: s, hold: func(h *job.Hold) { h.Address = "" }}
+	}},
 	"purges are overlooked": {"Purge/nothing", func(s job.Store) job.Store {
 		return &breaks{Store: s, change: func(c *job.Change) { c.Purge = false }}
 	}},

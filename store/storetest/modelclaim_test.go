@@ -221,11 +221,11 @@ func (m *model) Holds(ctx context.Context) ([]job.Hold, error) {
 func (m *model) Hold(ctx context.Context, h job.Hold) ([]job.Hold, error) {
 	return do(m, ctx, func() ([]job.Hold, error) {
 		set(m, &m.revised, m.revised+1)
-		h.Version = m.revised
+		m.note(job.AuditedHold(&h))
+		h.Version, h.Address = m.revised, ""
 		all := append(m.without(h.Scope), h)
 		slices.SortStableFunc(all, func(a, b job.Hold) int { return a.Since.Compare(b.Since) })
 		set(m, &m.holds, all)
-		m.note(job.AuditedHold(&h))
 		return slices.Clone(all), nil
 	})
 }

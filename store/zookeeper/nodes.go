@@ -133,18 +133,24 @@ func decodeJob(data []byte) (*record, error) {
 }
 
 // eventRow is an event in the data of a node of a history: a list of values, without the job and the hash before it,
-// which follow from the node and from the event before.
+// which follow from the node and from the event before. The address is the last value, and is left out if it is empty.
 type eventRow struct{ event job.Event }
 
 // fields are the values in their order.
 func (e *eventRow) fields() []any {
 	v := &e.event
 	return []any{&v.Seq, &v.Event, &v.From, &v.To, &v.Outcome, (*uint8)(&v.By), &v.Actor, &v.Cause, &v.Note, &v.Epoch,
-		&v.At, &v.Hash}
+		&v.At, &v.Hash, &v.Address}
 }
 
 // MarshalJSON is part of json.Marshaler.
-func (e *eventRow) MarshalJSON() ([]byte, error) { return encode(e.fields()), nil }
+func (e *eventRow) MarshalJSON() ([]byte, error) {
+	fields := e.fields()
+	if e.event.Address == "" {
+		fields = fields[:len(fields)-1]
+	}
+	return encode(fields), nil
+}
 
 // UnmarshalJSON is part of json.Unmarshaler.
 func (e *eventRow) UnmarshalJSON(data []byte) error {
@@ -153,7 +159,7 @@ func (e *eventRow) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return err
 	}
-	if len(fields) != n {
+	if len(fields) != n && len(fields) != n-1 {
 		return fmt.Errorf("an event has %d values, not %d", len(fields), n)
 	}
 	return nil

@@ -10,9 +10,9 @@ import (
 // PutHold puts a hold on its scope, in place of an earlier one. Afterwards, Holds of the writes are all holds.
 func PutHold(w *Writes, h job.Hold) {
 	w.Counters.Revised++
-	h.Version = w.Counters.Revised
-	w.Put = append(w.Put, h)
 	w.note(job.AuditedHold(&h))
+	h.Version, h.Address = w.Counters.Revised, ""
+	w.Put = append(w.Put, h)
 	w.Holds = append(without(w.Holds, h.Scope), h)
 	SortHolds(w.Holds)
 }
