@@ -157,19 +157,11 @@ func (r *reader) history(of *record, seq int64, n int) ([]job.Event, error) {
 	if n > 0 {
 		limit = n + 1
 	}
-	events, err := all(r, func(row pgx.CollectableRow) (e job.Event, err error) {
-		var by, at int64
-		var hash []byte
-		err = row.Scan(&e.Seq, (*string)(&e.Event), (*string)(&e.From), (*string)(&e.To), (*string)(&e.Outcome), &by,
-			&e.Actor, &e.Cause, &e.Note, &e.Epoch, &at, &hash)
-		e.Job, e.By, e.At = of.job.ID, lifecycle.Actor(by), moment(at)
-		e.Event, e.From = lifecycle.Event(pg.Original(string(e.Event))), lifecycle.State(pg.Original(string(e.From)))
-		e.To, e.Outcome = lifecycle.State(pg.Original(string(e.To))), lifecycle.Outcome(pg.Original(string(e.Outcome)))
-		e.Actor, e.Cause, e.Note = pg.Original(e.Actor), pg.Original(e.Cause), pg.Original(e.Note)
-		copy(e.Hash[:], hash)
-		return e, err
-	}, `SELECT seq, event, from_state, to_state, outcome, actor, who, cause, note, epoch, at, hash FROM event
- WHERE job = $1 AND seq >= $2 ORDER BY seq LIMIT $3`, of.n, seq, limit)
+	events, err := all(r, func(row pgx.CollectableRow) (job.Event, error) {
+		e, err := scanEntry(row)
+		e.event.Job = of.job.ID
+		return *e.event, err
+	}, selectEntry+"WHERE job = $1 AND seq >= $2 ORDER BY seq LIMIT $3", of.n, seq, limit)
 	if err != nil {
 		return nil, err
 	}
