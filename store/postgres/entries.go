@@ -39,12 +39,11 @@ type past struct {
 
 // histories reads the histories of records, by their rows.
 func (r *reader) histories(of []*record) (map[int64]*past, error) {
-	rows, found := make([]int64, len(of)), make(map[int64]*past, len(of))
-	ids := map[int64]job.ID{}
-	for i, one := range of {
-		rows[i], ids[one.n], found[one.n] = one.n, one.job.ID, &past{}
+	ids, found := map[int64]job.ID{}, make(map[int64]*past, len(of))
+	for _, one := range of {
+		ids[one.n], found[one.n] = one.job.ID, &past{}
 	}
-	list, err := all(r, scanEntry, selectEntry+"WHERE job = ANY ($1) ORDER BY job, seq", rows)
+	list, err := all(r, scanEntry, selectEntry+"WHERE job = ANY ($1) ORDER BY job, seq", rowsOf(of))
 	for _, e := range list {
 		p := found[e.n]
 		e.event.Job = ids[e.n]
@@ -56,16 +55,23 @@ func (r *reader) histories(of []*record) (map[int64]*past, error) {
 	return found, err
 }
 
+func rowsOf(list []*record) []int64 { return values(list, func(r **record) int64 { return (*r).n }) }
+
 // page reads the records after row n, in the order of creation, whose histories can be read together.
 func (r *reader) page(after int64) ([]*record, error) {
 	list, err := all(r, scanRecord, selectRecord+"WHERE m.n > $1 ORDER BY m.n LIMIT $2", after, pageJobs)
-	entries := int64(0)
+	return together(list, func(one *record) int64 { return one.job.Seq }), err
+}
+
+// together returns the first records whose rows of another table can be read together: one at least.
+func together(list []*record, count func(*record) int64) []*record {
+	n := int64(0)
 	for i, one := range list {
-		if entries += one.job.Seq; i > 0 && entries > pageRows {
-			return list[:i], err
+		if n += count(one); i > 0 && n > pageRows {
+			return list[:i]
 		}
 	}
-	return list, err
+	return list
 }
 
 // Histories calls yield with every job, its history and the numbers of the entries (see [Store.Entries]), in order of

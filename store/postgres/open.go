@@ -116,6 +116,12 @@ func (s *Store) begin(ctx context.Context) (err error) {
 		return job.Errorf(job.Refused, "open", "", "the database server has fsync = %s: it would lose acknowledged "+
 			"changes in a power failure; set fsync = on in postgresql.conf", fsync)
 	}
+	if s.options.ReadOnly {
+		if err := readable(ctx, conn); err != nil {
+			return err
+		}
+		return s.admit(ctx, conn)
+	}
 	if err := migrate(ctx, conn); err != nil {
 		return err
 	}

@@ -34,6 +34,10 @@ type Options struct {
 	// server may use the store, and none can meanwhile. Only [Store.Content] is used. Defaults to false.
 	Migrates bool
 
+	// ReadOnly writes nothing into the database: no tables are made or upgraded. A database without tables is refused
+	// with kind NotFound. It is used with Migrates. Defaults to false.
+	ReadOnly bool
+
 	// Unsynced accepts a database that acknowledges commits before they are on disk (fsync = off), for tests.
 	Unsynced bool
 
