@@ -72,6 +72,7 @@ func Open(ctx context.Context, database string, options Options) (*Store, error)
 	config.MaxConns = int32(options.Connections)
 	config.ConnConfig.RuntimeParams["application_name"] = options.application("")
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	config.ConnConfig.Tracer = options.tracer
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return set(ctx, conn, planSettings) }
 	s := &Store{options: options, config: config, operations: make(chan *operation, mostOperations),
 		closing: make(chan struct{}), closed: make(chan struct{}), given: map[job.KindState]int{},

@@ -1,6 +1,10 @@
 package postgres
 
-import "time"
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
 
 // Options are the options of a store. The zero Options are the defaults.
 type Options struct {
@@ -43,6 +47,8 @@ type Options struct {
 
 	// OnFailure is called with each error after which an operation is tried again; it must not block. May be nil.
 	OnFailure func(error)
+
+	tracer pgx.QueryTracer // for tests
 }
 
 func (o *Options) defaults() {
