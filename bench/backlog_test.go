@@ -32,16 +32,7 @@ func queued(b *testing.B, n int) (dir string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	const chunk = 1000
-	for done := 0; done < n; done += chunk {
-		orders := make([]engine.Order, min(chunk, n-done))
-		for i := range orders {
-			orders[i] = engine.Order{Kind: "bench.j8", Owner: fmt.Sprint("owner", i%10), Spec: payload}
-		}
-		if _, err := e.SubmitAll(context.Background(), orders...); err != nil {
-			b.Fatal(err)
-		}
-	}
+	enqueued(b, e, n, 10)
 	return dir
 }
 

@@ -73,7 +73,7 @@ func BenchmarkHTTP(b *testing.B) {
 		for _, workers := range []int{16, 64} {
 			b.Run(fmt.Sprintf("batch=%d/workers=%d", batch, workers), func(b *testing.B) {
 				e, url := served(b, opened(b, storeOptions()))
-				enqueued(b, e, max(b.N, batch*workers))
+				enqueued(b, e, max(b.N, batch*workers), 0)
 				b.ResetTimer()
 				start := time.Now()
 				moved := labourers(b, url, workers, batch)
@@ -132,12 +132,15 @@ func labourers(b testing.TB, url string, workers, batch int) int64 {
 	return moved.Load()
 }
 
-// enqueued submits jobs for labourers.
-func enqueued(b testing.TB, e *engine.Engine, n int) {
+// enqueued submits jobs for labourers, of so many owners in turn; 0: of nobody.
+func enqueued(b testing.TB, e *engine.Engine, n, owners int) {
 	for done := 0; done < n; done += 1000 {
 		orders := make([]engine.Order, min(1000, n-done))
 		for i := range orders {
 			orders[i] = engine.Order{Kind: "bench.j8", Spec: payload}
+			if owners > 0 {
+				orders[i].Owner = fmt.Sprint("owner", i%owners)
+			}
 		}
 		if _, err := e.SubmitAll(context.Background(), orders...); err != nil {
 			b.Fatal(err)

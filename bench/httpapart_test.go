@@ -93,7 +93,7 @@ func BenchmarkHTTPApart(b *testing.B) {
 			b.Run(fmt.Sprintf("store=%s/batch=%d", name, batch), func(b *testing.B) {
 				const workers = 64
 				e, url := served(b, stores[name](b))
-				enqueued(b, e, max(b.N, batch*workers))
+				enqueued(b, e, max(b.N, batch*workers), 0)
 				var theirs usage
 				b.ResetTimer()
 				start := time.Now()

@@ -35,7 +35,7 @@ type instance struct {
 func newInstance(b *testing.B, jobs int) instance {
 	b.Helper()
 	e, url := servedBy(b, opened(b, storeOptions()), server.Options{Watchers: *listeners + 8})
-	enqueued(b, e, jobs)
+	enqueued(b, e, jobs, 0)
 	j, err := e.Submit(b.Context(), engine.Order{Kind: "bench.j8", Spec: payload})
 	if err != nil {
 		b.Fatal(err)

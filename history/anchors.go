@@ -2,9 +2,11 @@ package history
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"crypto"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +18,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,13 +52,15 @@ type Options struct {
 	Now          func() time.Time              // defaults to time.Now
 	Log          *slog.Logger                  // defaults to no log
 	// Leads reports whether Run makes the anchors here, not in another server on the same store. It is called before
-	// each round. Defaults to always.
+	// each round; two servers may do so for a moment. Defaults to always.
 	Leads func() bool
 }
 
-// Anchors makes anchors. One process has a directory of anchors at a time.
+// Anchors makes anchors. Of several processes that make them in one directory at once, the first one that writes a file
+// is the one that counts, and the others go on with it.
 type Anchors struct {
 	o     Options
+	id    string                  // in the temporary names of files, which each process has for itself
 	point func(name string) error // called before each step that a crash can separate; tests replace it
 
 	mu      sync.Mutex // guards the rest
@@ -85,7 +90,7 @@ func New(o Options) *Anchors {
 	if o.Leads == nil {
 		o.Leads = func() bool { return true }
 	}
-	return &Anchors{o: o, point: func(string) error { return nil }}
+	return &Anchors{o: o, id: rand.Text(), point: func(string) error { return nil }}
 }
 
 // takeOver is the pause between queries whether this server leads.
@@ -199,6 +204,9 @@ func (a *Anchors) round(ctx context.Context, authorities []*timestamp.Authority)
 		return s, err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
+	if err := a.sweep(root); err != nil {
+		return s, err
+	}
 	numbers, err := listAnchors(root.FS())
 	if err != nil {
 		return s, err
@@ -273,9 +281,36 @@ func (a *Anchors) make(ctx context.Context, root *os.Root, before Anchor, now ti
 	if err := a.point("anchor"); err != nil {
 		return before, err
 	}
-	file := durable.File{Root: root, Name: anchorName(next.Number), New: true}
-	return next, file.Write(func(f *os.File) error { return a.write(ctx, f, &next) })
+	err = a.file(root, anchorName(next.Number), true, func(f *os.File) error { return a.write(ctx, f, &next) })
+	if errors.Is(err, fs.ErrExist) { // another server made it
+		return headOf(root.FS(), next.Number)
+	}
+	return next, err
 }
+
+// file writes a file whole or not at all. With fresh, one that exists is not replaced: the error is [fs.ErrExist].
+func (a *Anchors) file(root *os.Root, name string, fresh bool, fill func(*os.File) error) error {
+	f := durable.File{Root: root, Name: name, Temporary: name + "." + a.id + temporary, New: fresh}
+	return f.Write(fill)
+}
+
+// temporary is the ending of files that are being written.
+const temporary = ".new"
+
+// sweep removes what processes that ended while they wrote have left.
+func (a *Anchors) sweep(root *os.Root) error {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	for _, e := range entries {
+		if info, gone := e.Info(); gone == nil && strings.HasSuffix(e.Name(), temporary) &&
+			a.o.Now().Sub(info.ModTime()) > abandoned {
+			err = errors.Join(err, root.Remove(e.Name()))
+		}
+	}
+	return err
+}
+
+// abandoned is how long no process takes to write a file.
+const abandoned = 24 * time.Hour
 
 func (a *Anchors) write(ctx context.Context, f io.Writer, x *Anchor) error {
 	w := bufio.NewWriter(f)
@@ -304,14 +339,14 @@ func (a *Anchors) stamp(
 	}
 	var errs []error
 	for _, by := range authorities {
-		sum, err := sumWith(root, anchorName(n), by.Hash())
+		req, err := a.request(root, n, by)
 		if err != nil {
 			return nil, err
 		}
 		if err := a.point("request"); err != nil {
 			return nil, err
 		}
-		req, reply, t, err := by.Stamp(ctx, a.o.Client, sum)
+		reply, t, err := by.Send(ctx, a.o.Client, req)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -319,25 +354,65 @@ func (a *Anchors) stamp(
 			errs = append(errs, err)
 			continue
 		}
-		return t, a.keep(root, n, req.DER, reply, t)
+		err = a.keep(root, n, reply, t)
+		if errors.Is(err, fs.ErrExist) { // another server was first
+			return a.written(root, n, authorities)
+		}
+		return t, err
 	}
 	return nil, errors.Join(errs...)
 }
 
-// keep writes the files of a time stamp, the answer last.
-func (a *Anchors) keep(root *os.Root, n int64, query, reply []byte, t *rfc3161.Token) error {
+// request gives the request for the time stamp of an anchor. It is written once, before it is sent: whichever answer is
+// kept fits it. Only an authority that needs another one replaces it.
+func (a *Anchors) request(root *os.Root, n int64, by *timestamp.Authority) (*rfc3161.Request, error) {
+	sum, err := sumWith(root, anchorName(n), by.Hash())
+	if err != nil {
+		return nil, err
+	}
+	name := anchorName(n) + ".tsq"
+	for fresh := true; ; fresh = false {
+		if text, err := root.ReadFile(name); err == nil {
+			req, err := rfc3161.ParseRequest(text)
+			if err == nil && by.Takes(req) && bytes.Equal(req.Digest, sum) {
+				return req, nil
+			}
+			fresh = false
+		}
+		req, err := by.Request(sum)
+		if err == nil {
+			err = a.point("write .tsq")
+		}
+		if err == nil {
+			err = a.put(root, name, fresh, req.DER)
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return req, err
+		}
+	}
+}
+
+// keep writes the files of a time stamp. The answer is the last one, and is not replaced.
+func (a *Anchors) keep(root *os.Root, n int64, reply []byte, t *rfc3161.Token) error {
 	for _, f := range []struct {
 		ending string
 		text   []byte
-	}{{".tsq", query}, {".tst", t.DER}, {".pem", t.ChainPEM()}, {".tsr", reply}} {
+	}{{".tst", t.DER}, {".pem", t.ChainPEM()}, {".tsr", reply}} {
 		if err := a.point("write " + f.ending); err != nil {
 			return err
 		}
-		if err := durable.ReplaceIn(root, anchorName(n)+f.ending, f.text); err != nil {
+		if err := a.put(root, anchorName(n)+f.ending, f.ending == ".tsr", f.text); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (a *Anchors) put(root *os.Root, name string, fresh bool, text []byte) error {
+	return a.file(root, name, fresh, func(f *os.File) error {
+		_, err := f.Write(text)
+		return err
+	})
 }
 
 // written verifies the time stamp whose answer was written before; nil: there is none. One that does not fit, or whose

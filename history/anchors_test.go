@@ -75,6 +75,57 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
+// TestTwoServers: another server makes the anchor and its time stamp between two steps of this one, as when a server
+// that led went on after a pause. There is one anchor, whose files fit, and both servers know its time stamp. The
+// control replaces the request by that of the other server, as a server would that writes its own one.
+func TestTwoServers(t *testing.T) {
+	for _, point := range []string{"anchor", "write .tsq", "request", "write .tst", "write .pem", "write .tsr"} {
+		t.Run(point, func(t *testing.T) {
+			f := newFixture(t)
+			f.from.grow("tst_1", "create", f.now)
+			a, reached := f.anchors(), false
+			a.point = func(name string) error {
+				if name != point || reached {
+					return nil
+				}
+				reached = true
+				f.from.grow("tst_1", "end", f.now)
+				return f.anchors().Round(t.Context())
+			}
+			must(t, a.Round(t.Context()))
+			if n := len(f.names()); n != 5 || !reached || a.State().Stamped.IsZero() {
+				t.Errorf("%d files: %v, reached %t, %+v", n, f.names(), reached, a.State())
+			}
+			files := f.files()
+			if r := f.verify(files); r.Count != 0 || len(r.Stamps) != 1 {
+				t.Errorf("%d stamps, faults %s", len(r.Stamps), faults(&r))
+			}
+			own, err := f.by.Request(make([]byte, f.by.Hash().Size()))
+			must(t, err)
+			files["anchors/00000001.txt.tsq"] = string(own.DER)
+			if r := f.verify(files); r.Count == 0 {
+				t.Error("control: the request of another server is accepted")
+			}
+		})
+	}
+}
+
+// TestSweep: files that a process left when it ended are removed after a day, and no earlier.
+func TestSweep(t *testing.T) {
+	f := newFixture(t)
+	f.from.grow("tst_1", "create", f.now)
+	must(t, f.anchors().Round(t.Context()))
+	for name, age := range map[string]time.Duration{"a.new": 25 * time.Hour, "b.new": time.Hour, "c": 25 * time.Hour} {
+		name = filepath.Join(f.dir, name)
+		must(t, os.WriteFile(name, nil, 0o600))
+		must(t, os.Chtimes(name, f.now, f.now.Add(-age)))
+	}
+	must(t, f.anchors().Round(t.Context()))
+	if all := strings.Join(f.names(), " "); strings.Contains(all, "a.new") || !strings.HasSuffix(all, "b.new c") {
+		t.Errorf("files: %s", all)
+	}
+}
+
 // TestAuthorityDown: an authority that fails is visible and asked again; the next anchor covers what had no time stamp.
 func TestAuthorityDown(t *testing.T) {
 	f := newFixture(t)

@@ -26,7 +26,8 @@ func (r *Server) openAnchors(s *Settings) error {
 	}
 	if r.store.Histories == nil && len(own) > 0 {
 		r.Log.Warn("histories get no time stamps", "reason", "a store of kind "+r.store.Jobs.Properties().Name+
-			" has no numbers of all entries", "remedy", "remove the setting anchor.url, or keep the jobs in sqlite")
+			" has no numbers of all entries", "remedy", "remove the setting anchor.url, or keep the jobs in sqlite or "+
+			"PostgreSQL")
 	}
 	if s.AnchorEvery <= 0 || r.store.Histories == nil {
 		return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/format/rfc3161/authority"
 	"github.com/stagepost/stagepost/history"
+	"github.com/stagepost/stagepost/job"
 )
 
 // TestServerAnchors: a server stamps its histories at its start, an export over the API is good, and an authority that
@@ -74,6 +75,58 @@ func TestServerAnchors(t *testing.T) {
 	h, err := api.Health(t.Context())
 	if all := strings.Join(h.Warnings, "\n"); err != nil || !strings.Contains(all, "503") {
 		t.Errorf("warnings: %s, %v", all, err)
+	}
+}
+
+// TestSharedAnchors: of the servers on a store, the one that leads makes the anchors, in the directory that they share.
+// An export by the other one is good.
+func TestSharedAnchors(t *testing.T) {
+	a, err := authority.New("office", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(a)
+	t.Cleanup(web.Close)
+	root := filepath.Join(t.TempDir(), "root.pem")
+	if err := os.WriteFile(root, a.RootPEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store, shared := newDatabase(t), t.TempDir()
+	var servers []*Server
+	for range 2 {
+		s := NewSettings()
+		s.Data, s.Listen, s.Store, s.Shared = t.TempDir(), "127.0.0.1:0", store, shared
+		s.AnchorURL, s.AnchorRoots = web.URL, root
+		r, err := Start(t.Context(), s, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Stop() })
+		for len(servers) == 0 && !r.Engine.Leads() { // the time limit of the test ends it
+			time.Sleep(time.Millisecond)
+		}
+		servers = append(servers, r)
+	}
+	api, err := client.New(servers[1].URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.Hold(t.Context(), client.Hold{Scope: job.Scope{Group: "maps"}, Why: "wait"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := servers[0].anchors.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := api.Export(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	report, err := history.Verify(t.Context(), bytes.NewReader(out.Bytes()), int64(out.Len()), a.Verifier(), time.Now())
+	if err != nil || report.Count != 0 || len(report.Stamps) != 1 || report.Audit == 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if _, err := os.Stat(filepath.Join(shared, anchorsName, "00000001.txt.tsr")); err != nil {
+		t.Error(err)
 	}
 }
 

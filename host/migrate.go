@@ -57,9 +57,7 @@ func (m *Migration) Run(ctx context.Context) (done Migrated, err error) {
 	if err := m.open(ctx, &from, m.From); err != nil {
 		return done, err
 	}
-	if m.Check && m.lacks(m.To) {
-		to.name = "a new store in " + m.Dir
-	} else if err := m.open(ctx, &to, m.To); err != nil {
+	if err := m.openTarget(ctx, &to); err != nil {
 		return done, err
 	}
 	done = Migrated{From: from.name, To: to.name, Directory: m.Dir, Copied: !m.Check}
@@ -71,7 +69,7 @@ func (m *Migration) Run(ctx context.Context) (done Migrated, err error) {
 		return done, err
 	}
 	if m.Check {
-		done.Tables, err = m.count(ctx, rows)
+		done.Tables, err = m.count(ctx, &from, rows)
 		return done, err
 	}
 	if done.Tables, err = m.copyStore(ctx, &from, &to, 2*rows.Sum()); err != nil {
@@ -90,22 +88,32 @@ func (m *Migration) open(ctx context.Context, s *side, where string) error {
 	if err != nil {
 		return err
 	}
-	s.where = where
-	if s.store, err = stores.Open(ctx, o); err != nil {
-		return err
+	s.where, s.name = where, "sqlite in "+m.Dir
+	if stores.Shared(where) {
+		s.name = "PostgreSQL database " + stores.Location(where)
 	}
-	s.name = "sqlite in " + m.Dir
-	if s.store.Location != "" {
-		s.name = "PostgreSQL database " + s.store.Location
+	s.store, err = stores.Open(ctx, o)
+	return err
+}
+
+// openTarget opens the target. One that does not exist yet is not made for a check: it has no store then.
+func (m *Migration) openTarget(ctx context.Context, to *side) error {
+	if m.Check && m.lacks(m.To) {
+		to.where, to.name = m.To, "a new store in "+m.Dir
+		return nil
 	}
-	return nil
+	err := m.open(ctx, to, m.To)
+	if m.Check && job.KindOf(err) == job.NotFound {
+		return nil
+	}
+	return err
 }
 
 func (m *Migration) options(where string) (stores.Options, error) {
 	settings := *m.Settings
 	settings.Store = where
 	o, err := settings.storeOptions(m.Dir, m.Dir)
-	o.Migrates, o.Existing, o.Name = true, where == m.From, "migrate"
+	o.Migrates, o.Existing, o.ReadOnly, o.Name = true, where == m.From, m.Check, "migrate"
 	if !stores.Shared(where) {
 		o.Password = ""
 	}
@@ -160,7 +168,7 @@ func (m *Migration) ready(ctx context.Context, from, to *side) error {
 			"to remove them there", to.name, target.Other)
 	case target.State == transfer.Unfinished:
 		return target.Refuse(to.name)
-	case to.store != nil:
+	default:
 		if err := m.empty(ctx, to); err != nil {
 			return err
 		}
@@ -170,9 +178,12 @@ func (m *Migration) ready(ctx context.Context, from, to *side) error {
 
 // empty refuses a target that has something, and names it.
 func (m *Migration) empty(ctx context.Context, to *side) error {
-	n, err := to.store.Content.Rows(ctx)
-	if err != nil {
-		return err
+	n := transfer.Rows{}
+	if to.store != nil {
+		var err error
+		if n, err = to.store.Content.Rows(ctx); err != nil {
+			return err
+		}
 	}
 	if !n.Empty() {
 		return job.Errorf(job.Refused, "migrate", "", "%s is not empty: it has %d jobs, %d messages, %d entries of "+
@@ -205,10 +216,14 @@ func (m *Migration) databases(where string) module.Databases {
 }
 
 // count lists what would be copied.
-func (m *Migration) count(ctx context.Context, n transfer.Rows) ([]transfer.Table, error) {
+func (m *Migration) count(ctx context.Context, from *side, n transfer.Rows) ([]transfer.Table, error) {
+	once, err := from.store.Content.Once(ctx)
+	if err != nil {
+		return nil, err
+	}
 	all := []transfer.Table{{Name: "jobs", Rows: n.Jobs}, {Name: "history", Rows: n.Entries},
 		{Name: "tasks", Rows: n.Tasks}, {Name: "outbox", Rows: n.Messages}, {Name: "audit log", Rows: n.Audits},
-		{Name: "holds", Rows: n.Holds}}
+		{Name: "holds", Rows: n.Holds}, {Name: transfer.NumbersAndClock, Rows: once.Rows()}}
 	for _, a := range m.Settings.Modules {
 		if a.Count == nil {
 			continue

@@ -196,19 +196,43 @@ func Client(c *http.Client) *http.Client {
 func (a *Authority) Stamp(ctx context.Context, client *http.Client, digest []byte) (
 	req *rfc3161.Request, reply []byte, t *rfc3161.Token, err error,
 ) {
-	if req, err = rfc3161.NewRequest(a.hash, digest, a.policy); err == nil {
-		if reply, err = a.post(ctx, client, req.DER); err == nil {
-			if t, err = a.verifier.Reply(req, reply); err == nil {
-				return req, reply, t, nil
-			}
+	if req, err = a.Request(digest); err != nil {
+		return nil, nil, nil, a.failed(err)
+	}
+	reply, t, err = a.Send(ctx, client, req)
+	return req, reply, t, err
+}
+
+// Request makes a request for a digest (of the algorithm Hash).
+func (a *Authority) Request(digest []byte) (*rfc3161.Request, error) {
+	return rfc3161.NewRequest(a.hash, digest, a.policy)
+}
+
+// Takes reports whether a request is one that Request makes, apart from its digest and its nonce.
+func (a *Authority) Takes(req *rfc3161.Request) bool {
+	return req.Hash == a.hash && req.Nonce != nil && req.Policy.Equal(a.policy)
+}
+
+// Send sends a request, and checks the token completely. The error is an [*Error].
+func (a *Authority) Send(ctx context.Context, client *http.Client, req *rfc3161.Request) (
+	reply []byte, t *rfc3161.Token, err error,
+) {
+	if reply, err = a.post(ctx, client, req.DER); err == nil {
+		if t, err = a.verifier.Reply(req, reply); err == nil {
+			return reply, t, nil
 		}
 	}
+	return nil, nil, a.failed(err)
+}
+
+// failed is an error as an [*Error].
+func (a *Authority) failed(err error) *Error {
 	var e *Error
 	if !errors.As(err, &e) {
 		var status *rfc3161.StatusError
 		e = &Error{Authority: a.s.Name, Err: err, Transient: errors.As(err, &status) && status.Temporary()}
 	}
-	return nil, nil, nil, e
+	return e
 }
 
 // post sends a request over HTTP (RFC 3161 section 3.4).

@@ -45,10 +45,10 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 		open = append(open, own)
 	}
 	s, err := postgres.Open(ctx, where, postgres.Options{Name: o.Name, OnFailure: o.OnFailure,
-		Patience: o.Patience, Connections: o.Connections, Migrates: o.Migrates})
+		Patience: o.Patience, Connections: o.Connections, Migrates: o.Migrates, ReadOnly: o.ReadOnly})
 	if job.KindOf(err) == job.Unavailable {
 		err = fmt.Errorf("the database %s of the setting store cannot be reached: start its server, or correct the "+
-			"setting: %w", location(where), err)
+			"setting: %w", Location(where), err)
 	}
 	if err != nil {
 		return nil, err
@@ -56,15 +56,15 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 	open = append(open, s)
 	if o.Migrates {
 		return &Store{Jobs: s, Closer: open, Content: s.Content(), Files: s.Files, SetFiles: s.SetFiles,
-			Postgres: where, Location: location(where)}, nil
+			Postgres: where, Location: Location(where)}, nil
 	}
 	if err := sameFiles(ctx, o, s); err != nil {
 		return nil, err
 	}
 	return &Store{
-		Jobs: s, Closer: open, Installation: s.Installation(), Postgres: where, Location: location(where),
+		Jobs: s, Closer: open, Installation: s.Installation(), Postgres: where, Location: Location(where),
 		Leads: s.Leads, Leader: s.Leader,
-		Named: named{s}, Verify: s.Verify, Retries: s.Failures, Connections: s.Connections, Instead: instead,
+		Histories: s, Named: named{s}, Verify: s.Verify, Retries: s.Failures, Connections: s.Connections, Instead: instead,
 	}, nil
 }
 
@@ -88,8 +88,8 @@ func Address(o *Options) (string, error) {
 	return u.String(), nil
 }
 
-// location names the database to people.
-func location(where string) string {
+// Location names the database of a URL to people.
+func Location(where string) string {
 	u, err := url.Parse(where)
 	if err != nil {
 		return ""

@@ -101,6 +101,10 @@ type Options struct {
 	// directory with the files is not compared.
 	Migrates bool
 
+	// ReadOnly writes nothing into a database in PostgreSQL, and refuses one without tables with kind NotFound. It is
+	// used with Migrates.
+	ReadOnly bool
+
 	// Existing refuses a store that does not exist yet, with kind NotFound, in place of creating it.
 	Existing bool
 }

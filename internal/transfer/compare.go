@@ -141,7 +141,7 @@ type sums struct {
 
 func newSums() *sums {
 	s := &sums{digest: map[string]hash.Hash{}}
-	for _, name := range []string{"jobs", "history", "tasks", "outbox", "audit log", "holds", "numbers and clock"} {
+	for _, name := range []string{"jobs", "history", "tasks", "outbox", "audit log", "holds", NumbersAndClock} {
 		s.tables = append(s.tables, Table{Name: name})
 		s.digest[name] = sha256.New()
 	}
@@ -185,10 +185,16 @@ func (s *sums) once(ctx context.Context, from, to Source) error {
 	return nil
 }
 
+// NumbersAndClock is the name of the table of what a store has once.
+const NumbersAndClock = "numbers and clock"
+
+// Rows is the number of rows of what a store has once, as [Compare] counts them.
+func (o *Once) Rows() int64 { return int64(len(o.list())) }
+
 // list is what a store has once, as rows. Revised is left out: it only grows, and the holds have it.
 func (o *Once) list() (all []row) {
 	add := func(id string, content any) {
-		all = append(all, row{"numbers and clock", id, fmt.Sprintf("%#v", content)})
+		all = append(all, row{NumbersAndClock, id, fmt.Sprintf("%#v", content)})
 	}
 	add("installation", o.Installation)
 	add("messages", o.Posted)

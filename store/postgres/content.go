@@ -29,7 +29,8 @@ func (c content) Rows(ctx context.Context) (n transfer.Rows, err error) {
 	return n, err
 }
 
-// pageJobs and pageRows bound a page of jobs. A job with a longer history is a page of its own.
+// pageJobs and pageRows bound the jobs of a page and the entries of their histories. A job with a longer history is a page
+// of its own.
 const (
 	pageJobs = 200
 	pageRows = 20_000
@@ -37,20 +38,49 @@ const (
 
 // Jobs is part of transfer.Source.
 func (c content) Jobs(ctx context.Context, after int64) (page []transfer.Job, err error) {
-	err = c.s.read(ctx, "copy", "", func(r *reader) error {
-		list, err := all(r, scanRecord, selectRecord+"WHERE m.n > $1 ORDER BY m.n LIMIT $2", after, pageJobs)
-		page = page[:0]
-		for rows := int64(0); err == nil && len(list) > 0 && rows < pageRows; list = list[1:] {
-			j := transfer.Job{Row: list[0].n, Record: list[0].job}
-			if j.History, err = r.history(list[0], 0, 0); err == nil {
-				j.Tasks, err = r.tasks(j.Record.ID)
-			}
-			rows += 1 + int64(len(j.History)+len(j.Tasks))
-			page = append(page, j)
-		}
+	err = c.s.read(ctx, "copy", "", func(r *reader) (err error) {
+		page, err = r.jobs(after)
 		return err
 	})
 	return page, err
+}
+
+// jobs reads a page of jobs by four statements.
+func (r *reader) jobs(after int64) (page []transfer.Job, err error) {
+	list, err := r.page(after)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := r.countTasks(list)
+	if err != nil {
+		return nil, err
+	}
+	list = together(list, func(one *record) int64 { return counts[one.n] })
+	histories, err := r.histories(list)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := r.tasksOf(list)
+	for _, one := range list {
+		page = append(page, transfer.Job{Row: one.n, Record: one.job, History: histories[one.n].events,
+			Tasks: tasks[one.n]})
+	}
+	return page, err
+}
+
+// countTasks counts the tasks of records, by their rows.
+func (r *reader) countTasks(of []*record) (map[int64]int64, error) {
+	rows, err := r.q.Query(r.ctx, "SELECT job, count(*) FROM task WHERE job = ANY ($1) GROUP BY job", rowsOf(of))
+	if err != nil {
+		return nil, err
+	}
+	counts := map[int64]int64{}
+	var row, n int64
+	_, err = pgx.ForEachRow(rows, []any{&row, &n}, func() error {
+		counts[row] = n
+		return nil
+	})
+	return counts, err
 }
 
 // Messages is part of transfer.Source.

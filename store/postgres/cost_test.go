@@ -121,6 +121,7 @@ func TestEndedCosts(t *testing.T) {
 	check(t, err)
 	_, err = s.Commit(ctx, c)
 	check(t, err)
+	made := 0
 	costs := func() (all []int64) {
 		for _, f := range []func() error{
 			func() error { return claimAndReturn(t, s, start, func(*job.Job) bool { return true }) },
@@ -131,25 +132,32 @@ func TestEndedCosts(t *testing.T) {
 				_, err := s.Peek(ctx, job.Claim{N: 5, Now: start, From: from("Waiting")}, "tst_7")
 				return err
 			},
+			func() error {
+				made++
+				jobs, err := s.Create(ctx, newJob(storetest.Step, job.ID(fmt.Sprint("tst_made", made))))
+				if err != nil {
+					return err
+				}
+				c, err := storetest.Transition(storetest.Step, jobs[0], "cancel", lifecycle.Operator, start)
+				if err == nil {
+					_, err = s.Commit(ctx, c)
+				}
+				return err
+			},
+			func() error {
+				_, err := s.Take(ctx, job.Taking{N: 5, Lease: time.Minute, Now: start})
+				return err
+			},
+			func() error { _, err := s.History(ctx, "tst_7", 0, 0); return err },
 		} {
 			all = append(all, scanned(t, s, f))
 		}
 		return all
 	}
 	few := costs()
-	for _, statement := range []string{ // ended jobs older and newer than the others
-		`INSERT INTO job_made SELECT g.i, 'old_' || g.i, kind, 1000000 + g.i, parent, owner, definition, created, key, spec,
- crowd FROM job_made, generate_series(-50000, 50000) AS g (i) WHERE id = 'tst_0' AND g.i NOT BETWEEN 0 AND 1000`,
-		`INSERT INTO job_now SELECT m.n, j.kind, j.state, j.last_ok, j.origin, j.outcome, j.ended, j.priority, j.grp,
- j.tags, j.bytes, j.version, j.epoch, j.worker, j.until, j.starts, j.attempts, j.retries, j.due, j.deadline, j.expires,
- j.entered, j.changed, j.message, j.cause, j.children, j.seq, j.head, j.data, j.lane, j.waits
- FROM job_made m, job_now j WHERE m.id LIKE 'old%' AND j.n = (SELECT n FROM job_made WHERE id = 'tst_0')`,
-	} {
-		_, err := s.pool.Exec(ctx, statement)
-		check(t, err)
-	}
+	addEnded(t, s, "tst_0", 50_000)
 	many := costs()
-	t.Logf("claim, list, overdue, count, peek: %d without ended jobs, %d with 100,000", few, many)
+	t.Logf("claim, list, overdue, count, peek, create and end, take, history: %d without ended jobs, %d with 50,000", few, many)
 	for i := range few {
 		if many[i] > 2*few[i]+16 {
 			t.Errorf("operation %d visits %d rows, %d without ended jobs", i, many[i], few[i])

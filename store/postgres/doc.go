@@ -41,6 +41,10 @@
 // A row number gives the order of creation. Its counter is locked until the commit, as is that of each kind's numbers,
 // so that both increase in the order in which jobs become visible, and a cursor of a list skips none.
 //
+// An entry of a history gets a number among all entries, from a sequence, when its job is locked: those of one job
+// increase, and no server waits for another one. [Store.Entries] gives the number up to which all entries are
+// committed: it waits for the row of each writer.
+//
 // # Claims
 //
 // Jobs that have the same kind, state, group, owner, tags and large batch are a lane: limits and holds, except those on

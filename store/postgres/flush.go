@@ -51,7 +51,7 @@ func (b *batch) outcome() *outcome {
 		c := b.changed[w.After.ID]
 		f.after.job, f.at, f.after.n, f.after.lane = *w.After, i, c.n, c.lane
 		if w.Event != nil {
-			f.events = append(f.events, entry{c.n, w.Event})
+			f.events = append(f.events, entry{n: c.n, event: w.Event})
 		}
 		for _, t := range w.Tasks {
 			f.tasks[t.Name] = t

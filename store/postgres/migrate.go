@@ -17,7 +17,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the newest version that this program supports.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // migrate upgrades the schema to schemaVersion, while other servers that open the store wait. A newer database is
 // refused with kind Internal.
@@ -49,9 +49,8 @@ func upgrade(ctx context.Context, tx pgx.Tx) (next int, err error) {
 	if err := tx.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM schema_version").Scan(&version); err != nil {
 		return 0, err
 	}
-	if version > schemaVersion {
-		return 0, job.Errorf(job.Internal, "open", "", "the database has schema %d, this program supports %d: use a "+
-			"newer program", version, schemaVersion)
+	if err := tooNew(version); err != nil {
+		return 0, err
 	}
 	if version == schemaVersion {
 		return version + 1, nil
@@ -66,4 +65,36 @@ func upgrade(ctx context.Context, tx pgx.Tx) (next int, err error) {
 	_, err = tx.Exec(ctx, "INSERT INTO schema_version VALUES ($1, $2)", version+1,
 		time.Now().UTC().Format(time.RFC3339))
 	return version + 1, err
+}
+
+func tooNew(version int) error {
+	if version <= schemaVersion {
+		return nil
+	}
+	return job.Errorf(job.Internal, "open", "", "the database has schema %d, this program supports %d: use a newer "+
+		"program", version, schemaVersion)
+}
+
+// oldestRead is the oldest schema whose content is counted without an upgrade: it has marks of migrations.
+const oldestRead = 3
+
+// readable refuses a database that cannot be read as it is.
+func readable(ctx context.Context, conn *pgx.Conn) error {
+	var made bool
+	err := conn.QueryRow(ctx, "SELECT to_regclass('schema_version') IS NOT NULL").Scan(&made)
+	if err == nil && !made {
+		err = job.Errorf(job.NotFound, "open", "", "the database %s has no tables of a store", conn.Config().Database)
+	}
+	version := 0
+	if err == nil {
+		err = conn.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM schema_version").Scan(&version)
+	}
+	switch {
+	case err != nil:
+		return err
+	case version < oldestRead:
+		return job.Errorf(job.Refused, "open", "", "the database has schema %d, and is upgraded first: start a server "+
+			"of this program on it, or repeat without --dry-run", version)
+	}
+	return tooNew(version)
 }

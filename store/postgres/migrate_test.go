@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"context"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -109,6 +111,99 @@ func TestMigrate(t *testing.T) {
 	_, err := Open(t.Context(), testServer.URL("test_empty"), Options{Unsynced: true})
 	if job.KindOf(err) != job.Internal || !strings.Contains(err.Error(), "use a newer program") {
 		t.Errorf("a newer schema: %v", err)
+	}
+}
+
+// TestReadOnly: a database without tables is refused and gets none, and one with tables is read as it is, without a
+// row of a writer. The control opens both otherwise.
+func TestReadOnly(t *testing.T) {
+	if errServer != nil {
+		t.Fatal(errServer)
+	}
+	ctx := t.Context()
+	check(t, testServer.Exec("postgres", "CREATE DATABASE test_bare"))
+	defer func() { check(t, testServer.Exec("postgres", "DROP DATABASE test_bare WITH (FORCE)")) }()
+	reads := Options{Unsynced: true, Migrates: true, ReadOnly: true}
+	tables := func() (n int) {
+		conn, err := pgx.Connect(ctx, testServer.URL("test_bare"))
+		check(t, err)
+		defer func() { check(t, conn.Close(ctx)) }()
+		check(t, conn.QueryRow(ctx, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").Scan(&n))
+		return n
+	}
+	if _, err := Open(ctx, testServer.URL("test_bare"), reads); job.KindOf(err) != job.NotFound || tables() != 0 {
+		t.Errorf("without tables: %v, %d tables", err, tables())
+	}
+	s, err := Open(ctx, testServer.URL("test_bare"), Options{Unsynced: true})
+	check(t, err)
+	check(t, oneJob(ctx, s, "tst_1"))
+	writers := func(s *Store) (n int) {
+		check(t, s.pool.QueryRow(ctx, "SELECT count(*) FROM writer").Scan(&n))
+		return n
+	}
+	if n := writers(s); n != 1 || tables() == 0 {
+		t.Errorf("control: %d writers, %d tables", n, tables())
+	}
+	check(t, s.Close())
+	s, err = Open(ctx, testServer.URL("test_bare"), reads)
+	check(t, err)
+	if n, err := s.Content().Rows(ctx); err != nil || n.Jobs != 1 || writers(s) != 1 {
+		t.Errorf("%+v, %d writers, %v", n, writers(s), err)
+	}
+	check(t, s.Close())
+	for version, want := range map[int]job.ErrorKind{2: job.Refused, 99: job.Internal} {
+		check(t, testServer.Exec("test_bare", fmt.Sprintf("TRUNCATE schema_version; INSERT INTO schema_version "+
+			"VALUES (%d, 'now')", version)))
+		if _, err := Open(ctx, testServer.URL("test_bare"), reads); job.KindOf(err) != want {
+			t.Errorf("schema %d: %v, want %s", version, err, want)
+		}
+	}
+}
+
+// statements counts the statements of a transaction.
+type statements struct {
+	querier
+	n int
+}
+
+func (c *statements) Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error) {
+	c.n++
+	return c.querier.Query(ctx, statement, args...)
+}
+
+// TestPageStatements: a page of jobs is read by the same number of statements, whatever is in it, and ends before it
+// has too many entries or tasks. The control is one job.
+func TestPageStatements(t *testing.T) {
+	database := newDatabase(t)
+	s := openStore(t, database, Options{CallerTime: true})
+	ctx := t.Context()
+	for i := range 30 {
+		check(t, oneJob(ctx, s, job.ID(fmt.Sprintf("tst_%02d", i))))
+	}
+	_, err := s.pool.Exec(ctx, `INSERT INTO task SELECT n, 't' || g.i, 'k', 's', 0, 0, 0, 0, '', NULL, 0
+ FROM job_made, generate_series(1, CASE WHEN id >= 'tst_20' THEN 6000 ELSE 3 END) AS g (i)`)
+	check(t, err)
+	_, err = s.pool.Exec(ctx, `UPDATE job_now SET seq = 9000 FROM job_made m
+ WHERE m.n = job_now.n AND m.id >= 'tst_10' AND m.id < 'tst_20'`)
+	check(t, err)
+	page := func(after, want int64) (n int) {
+		check(t, s.read(ctx, "test", "", func(r *reader) error {
+			c := &statements{querier: r.q}
+			r.q = c
+			jobs, err := r.jobs(after)
+			if err == nil && (int64(len(jobs)) != want || len(jobs[0].History) != 2 || len(jobs[0].Tasks) < 3) {
+				t.Errorf("after row %d: %d jobs, want %d; %+v", after, len(jobs), want, jobs[0])
+			}
+			n = c.n
+			return err
+		}))
+		return n
+	}
+	one := page(29, 1)
+	for after, want := range map[int64]int64{0: 12, 10: 2, 20: 3} {
+		if n := page(after, want); n != one {
+			t.Errorf("after row %d: %d statements, %d for one job", after, n, one)
+		}
 	}
 }
 

@@ -74,6 +74,7 @@ func Open(ctx context.Context, database string, options Options) (*Store, error)
 	config.MaxConns = int32(options.Connections)
 	config.ConnConfig.RuntimeParams["application_name"] = options.application("")
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	config.ConnConfig.Tracer = options.tracer
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return set(ctx, conn, planSettings) }
 	s := &Store{options: options, config: config, operations: make(chan *operation, mostOperations),
 		closing: make(chan struct{}), closed: make(chan struct{}), given: map[job.KindState]int{},
@@ -118,6 +119,12 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	if fsync != "on" && !s.options.Unsynced {
 		return job.Errorf(job.Refused, "open", "", "the database server has fsync = %s: it would lose acknowledged "+
 			"changes in a power failure; set fsync = on in postgresql.conf", fsync)
+	}
+	if s.options.ReadOnly {
+		if err := readable(ctx, conn); err != nil {
+			return err
+		}
+		return s.admit(ctx, conn)
 	}
 	if err := migrate(ctx, conn); err != nil {
 		return err

@@ -1,6 +1,10 @@
 package postgres
 
-import "time"
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
 
 // Options are the options of a store. The zero Options are the defaults.
 type Options struct {
@@ -34,11 +38,17 @@ type Options struct {
 	// server may use the store, and none can meanwhile. Only [Store.Content] is used. Defaults to false.
 	Migrates bool
 
+	// ReadOnly writes nothing into the database: no tables are made or upgraded. A database without tables is refused
+	// with kind NotFound. It is used with Migrates. Defaults to false.
+	ReadOnly bool
+
 	// Unsynced accepts a database that acknowledges commits before they are on disk (fsync = off), for tests.
 	Unsynced bool
 
 	// OnFailure is called with each error after which an operation is tried again; it must not block. May be nil.
 	OnFailure func(error)
+
+	tracer pgx.QueryTracer // for tests
 }
 
 func (o *Options) defaults() {

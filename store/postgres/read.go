@@ -157,20 +157,11 @@ func (r *reader) history(of *record, seq int64, n int) ([]job.Event, error) {
 	if n > 0 {
 		limit = n + 1
 	}
-	events, err := all(r, func(row pgx.CollectableRow) (e job.Event, err error) {
-		var by, at int64
-		var hash []byte
-		err = row.Scan(&e.Seq, (*string)(&e.Event), (*string)(&e.From), (*string)(&e.To), (*string)(&e.Outcome), &by,
-			&e.Actor, &e.Cause, &e.Note, &e.Epoch, &at, &hash, &e.Address)
-		e.Job, e.By, e.At = of.job.ID, lifecycle.Actor(by), moment(at)
-		e.Event, e.From = lifecycle.Event(pg.Original(string(e.Event))), lifecycle.State(pg.Original(string(e.From)))
-		e.To, e.Outcome = lifecycle.State(pg.Original(string(e.To))), lifecycle.Outcome(pg.Original(string(e.Outcome)))
-		e.Actor, e.Cause, e.Note = pg.Original(e.Actor), pg.Original(e.Cause), pg.Original(e.Note)
-		e.Address = pg.Original(e.Address)
-		copy(e.Hash[:], hash)
-		return e, err
-	}, `SELECT seq, event, from_state, to_state, outcome, actor, who, cause, note, epoch, at, hash, address FROM event
- WHERE job = $1 AND seq >= $2 ORDER BY seq LIMIT $3`, of.n, seq, limit)
+	events, err := all(r, func(row pgx.CollectableRow) (job.Event, error) {
+		e, err := scanEntry(row)
+		e.event.Job = of.job.ID
+		return *e.event, err
+	}, selectEntry+"WHERE job = $1 AND seq >= $2 ORDER BY seq LIMIT $3", of.n, seq, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -197,18 +188,35 @@ func (s *Store) Tasks(ctx context.Context, id job.ID) (tasks []job.Task, err err
 	return tasks, err
 }
 
-func (r *reader) tasks(of job.ID) ([]job.Task, error) {
-	return all(r, func(row pgx.CollectableRow) (t job.Task, err error) {
-		var changed int64
-		var data []byte
-		err = row.Scan(&t.Name, (*string)(&t.Kind), (*string)(&t.State), &t.Epoch, &t.Attempts, &t.Done, &t.Total,
-			&t.Message, &data, &changed)
-		t.Name, t.Kind = pg.Original(t.Name), job.Kind(pg.Original(string(t.Kind)))
-		t.State, t.Message = lifecycle.State(pg.Original(string(t.State))), pg.Original(t.Message)
-		t.Data, t.Changed = data, moment(changed)
-		return t, err
-	}, `SELECT t.name, t.kind, t.state, t.epoch, t.attempts, t.done, t.total, t.message, t.data, t.changed
- FROM job_made m JOIN task t ON t.job = m.n WHERE m.id = $1 ORDER BY t.name`, pg.Stored(string(of)))
+const selectTask = `SELECT t.job, t.name, t.kind, t.state, t.epoch, t.attempts, t.done, t.total, t.message, t.data,
+ t.changed FROM task t `
+
+func scanTask(row pgx.CollectableRow) (of taskOf, err error) {
+	t := &of.task
+	var changed int64
+	var data []byte
+	err = row.Scan(&of.n, &t.Name, (*string)(&t.Kind), (*string)(&t.State), &t.Epoch, &t.Attempts, &t.Done, &t.Total,
+		&t.Message, &data, &changed)
+	t.Name, t.Kind = pg.Original(t.Name), job.Kind(pg.Original(string(t.Kind)))
+	t.State, t.Message = lifecycle.State(pg.Original(string(t.State))), pg.Original(t.Message)
+	t.Data, t.Changed = data, moment(changed)
+	return of, err
+}
+
+func (r *reader) tasks(of job.ID) (list []job.Task, err error) {
+	rows, err := all(r, scanTask, selectTask+"JOIN job_made m ON m.n = t.job WHERE m.id = $1 ORDER BY t.name",
+		pg.Stored(string(of)))
+	return values(rows, func(t *taskOf) job.Task { return t.task }), err
+}
+
+// tasksOf reads the tasks of records, by their rows.
+func (r *reader) tasksOf(of []*record) (map[int64][]job.Task, error) {
+	found := map[int64][]job.Task{}
+	list, err := all(r, scanTask, selectTask+"WHERE t.job = ANY ($1) ORDER BY t.job, t.name", rowsOf(of))
+	for i := range list {
+		found[list[i].n] = append(found[list[i].n], list[i].task)
+	}
+	return found, err
 }
 
 const selectHolds = `SELECT kind, state, grp, owner, tag, job, who, why, since, until, version FROM hold`

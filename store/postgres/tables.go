@@ -65,8 +65,9 @@ func ended(r *record) int64 {
 
 // entry is an entry of a history.
 type entry struct {
-	n     int64 // of the job
-	event *job.Event
+	n      int64 // of the job
+	event  *job.Event
+	number int64 // among the entries of all histories; zero: it is not written yet
 }
 
 var events = table[entry]{"event", []column[entry]{

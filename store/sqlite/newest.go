@@ -5,17 +5,8 @@ import (
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/newest"
 )
-
-// pageEntries is the number of history entries that one read of [Store.Newest] covers.
-const pageEntries = 10_000
-
-// newest is the newest history entry of a job. Its hash covers the whole history.
-type newest struct {
-	job  job.ID
-	seq  int64
-	hash job.Hash
-}
 
 // Entries returns the number of the newest history entry of all jobs, and the series of commits that it belongs to.
 // Numbers increase by one with each entry, in the order of commits. In another series (after a restore, or after lost
@@ -51,57 +42,38 @@ const selectNewest = `SELECT DISTINCT m.id, j.seq, j.head, j.last
 func (s *Store) Newest(
 	ctx context.Context, after, through int64, yield func(id job.ID, seq int64, hash job.Hash) error,
 ) error {
-	return s.newestBy(ctx, pageEntries, after, through, yield)
+	return s.newestBy(ctx, newest.Page, after, through, yield)
 }
 
 func (s *Store) newestBy(
-	ctx context.Context, size, after, through int64, yield func(id job.ID, seq int64, hash job.Hash) error,
+	ctx context.Context, page, after, through int64, yield func(id job.ID, seq int64, hash job.Hash) error,
 ) error {
-	later := map[job.ID]bool{} // jobs with entries after through, which several pages may have
-	for ; after < through; after += size {
-		if err := ctx.Err(); err != nil {
-			return &job.Error{Op: "history", Kind: job.Unavailable, Err: err}
-		}
-		end := min(after+size, through)
-		page, err := s.newestPage(ctx, after, end, through, later)
-		if err != nil {
+	read := func(after, end int64) (list []newest.Entry, err error) {
+		err = s.readDatabase(ctx, "history", "", func(r *reader) (err error) {
+			list, err = r.newest(after, end)
 			return err
-		}
-		for _, n := range page {
-			if err := yield(n.job, n.seq, n.hash); err != nil {
-				return err
-			}
-		}
+		})
+		return list, err
 	}
-	return nil
+	return newest.Each(ctx, page, after, through, read, yield)
 }
 
-// newestPage reads a page. It leaves out jobs that a later page has.
-func (s *Store) newestPage(
-	ctx context.Context, after, end, through int64, later map[job.ID]bool,
-) (page []newest, err error) {
-	err = s.readDatabase(ctx, "history", "", func(r *reader) error {
-		stmt, err := r.c.Prepare(selectNewest)
-		if err != nil {
-			return err
-		}
-		defer stmt.Close()
-		stmt.Int(1, after)
-		stmt.Int(2, end)
-		return rows(stmt, func(row *conn.Stmt) error {
-			n := newest{job: job.ID(row.GetText(0)), seq: row.GetInt(1)}
-			copy(n.hash[:], row.GetBytes(2))
-			switch last := row.GetInt(3); {
-			case last > end && last <= through, later[n.job]:
-				return nil
-			case last > through:
-				later[n.job] = true
-			}
-			page = append(page, n)
-			return nil
-		})
+// newest reads the newest entries of the jobs that have entries after number after and up to number end.
+func (r *reader) newest(after, end int64) (list []newest.Entry, err error) {
+	stmt, err := r.c.Prepare(selectNewest)
+	if err != nil {
+		return nil, err
+	}
+	defer stmt.Close()
+	stmt.Int(1, after)
+	stmt.Int(2, end)
+	err = rows(stmt, func(row *conn.Stmt) error {
+		e := newest.Entry{Job: job.ID(row.GetText(0)), Seq: row.GetInt(1), Number: row.GetInt(3)}
+		copy(e.Hash[:], row.GetBytes(2))
+		list = append(list, e)
+		return nil
 	})
-	return page, err
+	return list, err
 }
 
 // past is the history of a job.

@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/format/rfc3161/authority"
 	"github.com/stagepost/stagepost/history"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/newest"
 )
 
 var _ interface {
@@ -44,7 +45,7 @@ func TestNewest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, size := range []int64{1, 2, 7, pageEntries} {
+		for _, size := range []int64{1, 2, 7, newest.Page} {
 			n := 0
 			err := s.newestBy(t.Context(), size, part.after, part.through,
 				func(id job.ID, seq int64, hash job.Hash) error {

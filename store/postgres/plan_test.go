@@ -1,0 +1,226 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/storetest"
+)
+
+// addEnded adds n ended jobs, half of them older and half newer than others, each a copy of an ended one: with a
+// batch, a key, two entries of its history, a task, a tag, a delivered message and an entry of the audit log.
+func addEnded(t *testing.T, s *Store, id job.ID, n int) {
+	t.Helper()
+	for _, statement := range []string{
+		`INSERT INTO job_made SELECT g.i, 'old_' || g.i, kind, 1000000000 + g.i, 'old_batch_' || g.i / 10, owner, definition,
+ created, 'key ' || g.i, spec, crowd FROM job_made, generate_series(-$2::bigint / 2, 1000000 + $2::bigint / 2) AS g (i)
+ WHERE id = $1 AND g.i NOT BETWEEN 0 AND 1000000`,
+		`INSERT INTO job_now SELECT m.n, j.kind, j.state, j.last_ok, j.origin, j.outcome, j.ended, j.priority, j.grp,
+ j.tags, j.bytes, j.version, j.epoch, j.worker, j.until, j.starts, j.attempts, j.retries, j.due, j.deadline, j.expires,
+ j.entered, j.changed, j.message, j.cause, j.children, j.seq, j.head, j.data, j.lane, j.waits
+ FROM job_made m, job_now j WHERE m.id LIKE 'old%' AND j.n = (SELECT n FROM job_made WHERE id = $1) AND $2::bigint > 0`,
+		`INSERT INTO event (job, seq, event, from_state, to_state, outcome, actor, who, cause, note, epoch, at, hash)
+ SELECT m.n, e.seq, e.event, e.from_state, e.to_state, e.outcome, e.actor, e.who, e.cause, e.note, e.epoch, e.at, e.hash
+ FROM job_made m, event e WHERE m.id LIKE 'old%' AND e.job = (SELECT n FROM job_made WHERE id = $1) AND e.seq <= 2
+ AND $2::bigint > 0`,
+		`INSERT INTO task SELECT n, 't', 'k', 's', 0, 0, 0, 0, '', NULL, 0 FROM job_made WHERE id LIKE 'old%'
+ AND $1::text <> '' AND $2::bigint > 0`,
+		`INSERT INTO job_tag SELECT 'a', n FROM job_made WHERE id LIKE 'old%' AND $1::text <> '' AND $2::bigint > 0`,
+		`INSERT INTO message SELECT 1000000000 + n, 'old' || n, id, 'mail', NULL, 0, 0, 1, '', 'delivered', ''
+ FROM job_made WHERE id LIKE 'old%' AND $1::text <> '' AND $2::bigint > 0`,
+		`INSERT INTO audit SELECT -1000000000 + n, 0, 8, 'olga', 'test', id, '', '', '', '', '', 0, ''
+ FROM job_made WHERE id LIKE 'old%' AND $1::text <> '' AND $2::bigint > 0`,
+	} {
+		_, err := s.pool.Exec(t.Context(), statement, id, n)
+		check(t, err)
+	}
+}
+
+// growing are the tables whose rows remain when jobs have ended.
+var growing = []string{"job_made", "job_now", "event", "task", "job_tag", "message", "audit"}
+
+// live are the indexes that have no rows of jobs that have ended: a statement may read all of one.
+var live = []string{"job_live", "job_first", "job_eldest", "job_due", "job_claimed", "job_worker", "job_until",
+	"job_expires", "job_occupies", "message_pending"}
+
+// tracer notes the statements of a store, each with the arguments of its last call.
+type tracer struct {
+	mu   sync.Mutex
+	seen map[string][]any
+}
+
+func (r *tracer) note(statement string, args []any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen[statement] = args
+}
+
+func (r *tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	r.note(d.SQL, d.Args)
+	return ctx
+}
+
+func (r *tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (r *tracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceBatchStartData) context.Context {
+	for _, q := range d.Batch.QueuedQueries {
+		r.note(q.SQL, q.Arguments)
+	}
+	return ctx
+}
+
+func (r *tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (r *tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// plan is a node of an answer of EXPLAIN.
+type plan struct {
+	Type     string `json:"Node Type"`
+	Relation string `json:"Relation Name"`
+	Index    string `json:"Index Name"`
+	Cond     string `json:"Index Cond"`
+	Plans    []plan `json:"Plans"`
+}
+
+// faults lists the nodes that read a growing table or an index of it as a whole. An index that is read in its order up
+// to a limit, as for the highest number, is not read as a whole.
+func (p *plan) faults(limited bool) (all []string) {
+	switch {
+	case !slices.Contains(growing, p.Relation), p.Type == "ModifyTable":
+	case p.Type == "Seq Scan", p.Index == "":
+		all = append(all, p.Type+" of "+p.Relation)
+	case p.Cond == "" && !limited && !slices.Contains(live, p.Index):
+		all = append(all, "whole index "+p.Index)
+	}
+	limited = p.Type == "Limit" || limited && p.Type == "LockRows"
+	for i := range p.Plans {
+		all = append(all, p.Plans[i].faults(limited)...)
+	}
+	return all
+}
+
+// explained returns what a statement reads as a whole: as it is planned for its arguments, and for any.
+func explained(t *testing.T, conn *pgx.Conn, statement string, args []any) (all []string) {
+	t.Helper()
+	ctx := t.Context()
+	ask := func(question string, args ...any) {
+		var text []byte
+		if err := conn.QueryRow(ctx, question, args...).Scan(&text); err != nil {
+			t.Errorf("%s: %v", question, err)
+			return
+		}
+		var answer []struct{ Plan plan }
+		check(t, json.Unmarshal(text, &answer))
+		all = append(all, answer[0].Plan.faults(false)...)
+	}
+	ask("EXPLAIN (FORMAT JSON) "+statement, args...)
+	_, err := conn.Exec(ctx, "PREPARE one AS "+statement)
+	check(t, err)
+	ask("EXPLAIN (FORMAT JSON) EXECUTE one" + nulls(len(args)))
+	_, err = conn.Exec(ctx, "DEALLOCATE one")
+	check(t, err)
+	return slices.Compact(all)
+}
+
+// nulls are the arguments of a prepared statement for its plan.
+func nulls(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return "(" + strings.Repeat("NULL, ", n-1) + "NULL)"
+}
+
+// TestPlans: no statement of the work on jobs, of lists of jobs that have not ended, or of explanations reads a whole
+// table that grows with ended jobs, or a whole index of one. The controls are statements that do.
+func TestPlans(t *testing.T) {
+	r := &tracer{seen: map[string][]any{}}
+	s := openStore(t, newDatabase(t), Options{CallerTime: true, tracer: r})
+	ctx := t.Context()
+	jobs, err := s.Create(ctx, newJob(storetest.Step, "tst_old"))
+	check(t, err)
+	c, err := storetest.Transition(storetest.Step, jobs[0], "cancel", lifecycle.Operator, start)
+	check(t, err)
+	_, err = s.Commit(ctx, c)
+	check(t, err)
+	addEnded(t, s, "tst_old", 5000)
+	_, err = s.pool.Exec(ctx, "ANALYZE")
+	check(t, err)
+	clear(r.seen)
+	_, err = script(ctx, s)
+	check(t, err)
+	for i := range 3 {
+		check(t, oneJob(ctx, s, job.ID(fmt.Sprint("tst_more", i))))
+	}
+	limits := []job.Limit{{Name: "all", Kind: stepKind, Max: 50}, {Name: "mine", Kind: stepKind, PerOwner: true, Max: 9}}
+	for _, do := range []func() error{
+		func() error {
+			claim := job.Claim{Worker: "w1", N: 1, Now: start, Lease: 1, From: from("Waiting"), Limits: limits}
+			got, err := s.Claim(ctx, claim)
+			if err == nil && len(got) > 0 {
+				_, err = s.Commit(ctx, job.Change{Job: got[0].ID, Epoch: got[0].Epoch, At: start})
+			}
+			return err
+		},
+		func() error { _, err := s.List(ctx, job.Query{Ended: new(bool), Limit: 20}); return err },
+		func() error {
+			_, err := s.List(ctx, job.Query{Kinds: []job.Kind{stepKind}, Owner: "o1", Ended: new(bool), Limit: 20})
+			return err
+		},
+		func() error { _, err := s.List(ctx, job.Query{Parent: "tst_batch", Limit: 20}); return err },
+		func() error { _, err := s.List(ctx, job.Query{Worker: "w1"}); return err },
+		func() error { _, err := s.Overdue(ctx, start, nil, 10); return err },
+		func() error { _, err := s.Count(ctx); return err },
+		func() error { _, err := s.Get(ctx, "tst_2"); return err },
+		func() error { _, err := s.Numbered(ctx, stepKind, 2); return err },
+		func() error { _, err := s.History(ctx, "tst_2", 0, 10); return err },
+		func() error { _, err := s.Tasks(ctx, "tst_1"); return err },
+		func() error { _, err := s.Messages(ctx, job.MessageQuery{Limit: 20}); return err },
+		func() error { _, err := s.Audit(ctx, 0, -10); return err },
+		func() error { _, err := s.Holds(ctx); return err },
+		func() error {
+			_, err := s.Peek(ctx, job.Claim{N: 5, Now: start, From: from("Waiting"), Limits: limits}, "tst_2")
+			return err
+		},
+	} {
+		check(t, do())
+	}
+	conn, err := s.connect(ctx)
+	check(t, err)
+	defer func() { check(t, conn.Close(ctx)) }()
+	check(t, set(ctx, conn, append(slices.Clone(planSettings), "SET plan_cache_mode = force_generic_plan",
+		"SET stagepost.buckets = ''")))
+	n := 0
+	for _, statement := range slices.Sorted(maps.Keys(r.seen)) {
+		verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
+		if !slices.Contains([]string{"SELECT", "INSERT", "UPDATE", "DELETE", "WITH"}, strings.ToUpper(verb)) ||
+			strings.Contains(statement, ";") {
+			continue
+		}
+		n++
+		for _, fault := range explained(t, conn, statement, r.seen[statement]) {
+			t.Errorf("%s: %s", fault, statement)
+		}
+	}
+	t.Logf("%d statements", n)
+	if n < 25 {
+		t.Errorf("only %d statements were seen", n)
+	}
+	for statement, want := range map[string]string{
+		"SELECT count(*) FROM job_now WHERE changed = 1":              "of job_now",
+		"SELECT n FROM job_made ORDER BY n":                           "whole index job_made_pkey",
+		"SELECT count(*) FROM event e JOIN job_made m ON m.n = e.job": "whole index",
+	} {
+		if got := strings.Join(explained(t, conn, statement, nil), "; "); !strings.Contains(got, want) {
+			t.Errorf("control: %q of %s, want %q", got, statement, want)
+		}
+	}
+}
