@@ -9,16 +9,17 @@ GO ?= go
 INPUTS ?= 500x
 LONG_INPUTS ?= 5000x
 
-# The packages that share memory between goroutines.
 # Packages of applications with pages, which have tests in a browser.
 PAGES = ./app/archive/http ./app/compute/http ./app/flowfile/http ./app/ingest/http
-RACE = ./engine/... ./internal/... ./flow/... ./store/mem ./store/sqlite/... ./store/crash/... ./store/storetest ./store/internal/... \
-	./server/... ./client/... ./cli/... ./host/... ./examples/... \
-	./app/ingest/cli ./app/ingest/http ./app/flowfile/http ./app/bulk/... ./app/compute ./app/compute/http ./app/compute/agent ./app/compute/orchestrator/client \
-	./app/compute/orchestrator/detect ./app/compute/orchestrator/wire/... ./edge/httpguard ./edge/tunnel ./edge/tus
+
+# The packages that share memory between goroutines: the engine, its stores, servers and workers.
+RACE = ./engine/... ./store/mem ./store/sqlite/... ./store/internal/... ./flow/durable ./worker ./client \
+	./server ./server/hub ./server/session ./server/workers ./host ./internal/... ./app/compute/agent ./edge/tunnel ./edge/tus
 
 # Those that make soak adds.
-RACE_LONG = ./store/postgres ./store/zookeeper/...
+RACE_LONG = ./store/postgres ./store/zookeeper/... ./store/crash/... ./store/storetest ./flow/... ./server/... ./client/... ./cli/... \
+	./host/... ./examples/... ./app/ingest/cli ./app/ingest/http ./app/flowfile/http ./app/bulk/... ./app/compute ./app/compute/http \
+	./app/compute/orchestrator/client ./app/compute/orchestrator/detect ./app/compute/orchestrator/wire/... ./edge/httpguard
 
 # Tests of one goroutine at a time, which take minutes with the race detector: the stage before runs them without it.
 NO_RACE = PowerCut|TestCrashWithLog$$|TestCrash$$|TestConnectionLoss|TestLines|TestFlipped|TestCosts|TestLogOfNewDatabaseIsCut|TestDamagedLogIsRefused|TestFsck$$|TestSearch$$|TestVerify|TestEdited
@@ -101,11 +102,12 @@ transcript:
 tools:
 	@scripts/tools
 
-# Fast things first: what fails should fail soon. The counts are small; make soak has the long ones. The cluster mostly waits
-# for its own intervals, so it runs beside the linters.
+# Fast things first: what fails should fail soon. The counts are small; make soak has the long ones, and gives fuzz targets new
+# inputs: here they run with those that were found. The cluster mostly waits for its own intervals, so it runs beside the
+# linters.
 check: tools
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint cluster
-	@$(MAKE) --no-print-directory darwin tests typescript browser race shows fuzz
+	@$(MAKE) --no-print-directory tests race browser typescript shows darwin
 	@echo "everything passed"
 
 lint: build
@@ -161,7 +163,7 @@ cluster:
 	scripts/test ./app/compute/slurm -run Cluster -slurm
 
 soak: check targets
-	@scripts/test -race $(RACE_LONG)
+	@scripts/test -race -skip '$(NO_RACE)' $(RACE_LONG)
 	@scripts/soak <<<"$$SOAK"
 	@scripts/fuzz $(LONG_INPUTS)
 	@$(MAKE) market-check
