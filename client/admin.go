@@ -86,6 +86,12 @@ func (c *Client) Tokens(ctx context.Context) ([]api.Token, error) {
 	return a.Tokens, err
 }
 
+// OwnTokens lists the tokens of the sender, and when each was used last.
+func (c *Client) OwnTokens(ctx context.Context) ([]api.Token, error) {
+	a, err := get[api.Tokens](ctx, c, "/api/v1/session/tokens", nil)
+	return a.Tokens, err
+}
+
 // Members lists the certificates of workers and agents, and the enrolment tokens that were not used.
 func (c *Client) Members(ctx context.Context) (api.Members, error) {
 	return get[api.Members](ctx, c, "/api/v1/admin/members", nil)

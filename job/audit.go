@@ -38,8 +38,8 @@ type Audit struct {
 const Purge lifecycle.Event = "purge"
 
 // Seal sets Prev and Hash. The hash is SHA-256 over prev and the canonical form: every field in the order above,
-// texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970. Address is the last one, and is
-// left out if it is empty: entries of earlier versions have none.
+// texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970. Address comes last; it is
+// left out if it is empty, as in entries of earlier versions.
 func (a *Audit) Seal(prev Hash) {
 	a.Prev = prev
 	var room [512]byte

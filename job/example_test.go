@@ -227,6 +227,18 @@ func ExampleRemedy() {
 	// DELETE /api/v1/holds?group=old+maps
 }
 
+// What is done under the context of a request has the address of its sender, in the history and in the audit log.
+func ExampleWithAddress() {
+	ctx := job.WithAddress(context.Background(), "192.0.2.7")
+	entry := job.Audit{Actor: "ann", Event: "break-lock", Address: job.AddressOf(ctx)}
+	fmt.Println(entry.Actor, entry.Event, entry.Address, len(entry.Address) <= job.MostAddress)
+	entry.Address = job.Withheld // for readers who may not see it
+	fmt.Println(entry.Address)
+	// Output:
+	// ann break-lock 192.0.2.7 true
+	// ***
+}
+
 // The entries of the audit log are a chain of hashes: an entry that was changed is found.
 func ExampleVerifyAudit() {
 	put := job.AuditedHold(&job.Hold{

@@ -100,8 +100,8 @@ type Holds interface {
 	// Holds returns all holds, oldest first.
 	Holds(ctx context.Context) ([]Hold, error)
 
-	// Hold puts a hold on its scope, in place of an earlier one, and returns all holds. Its Address is kept in the audit
-	// log only.
+	// Hold puts a hold on its scope, in place of an earlier one, and returns all holds. Only the audit log has its
+	// Address.
 	Hold(ctx context.Context, h Hold) ([]Hold, error)
 
 	// Release ends the hold on the scope of h and returns the others. A scope without a hold is NotFound. Who, Why,

@@ -35,6 +35,7 @@ var links = []server.Link{
 	{Section: "Control", Title: "Messages", Path: "/outbox", Who: server.Operator},
 	{Section: "Records", Title: "Storage and fixity", Path: "/fixity", Who: server.Operator},
 	{Section: "Records", Title: "Audit log", Path: "/audit", Who: server.Operator},
+	{Section: "Records", Title: "Tokens", Path: "/tokens", Who: server.Own},
 	{Section: "Records", Title: "Lifecycles", Path: "/lifecycles", Who: server.Shared},
 }
 
@@ -132,6 +133,10 @@ func (h *handlers) recordRoutes() []server.Route {
 		FormRoute("/fixity/check", server.Operator, "Requests a fixity check.", h.Post(h.checkFixity)),
 		PageRoute("/audit", server.Operator, "A page with what people did: the filters of the audit log.",
 			openapi.Query("actor", "address", "job", "event", "after", "limit"), h.Show("audit.html", h.audit)),
+		{Method: http.MethodGet, Pattern: "/tokens", Who: server.Own, Grouped: true,
+			Doc:    "A page with the tokens of the reader and their last uses; admins and auditors see all.",
+			Handle: bare(h.Show("tokens.html", h.tokens)),
+			IO:     openapi.IO{Media: openapi.HTML, Also: map[int]any{http.StatusSeeOther: nil}}},
 		PageRoute("/lifecycles", server.Shared, "A page with the lifecycles of this server.", nil,
 			h.Show("lifecycles.html", h.lifecycles)),
 		PageRoute("/lifecycles/{name}", server.Shared, "A page about one lifecycle: its diagram and its table.", nil,

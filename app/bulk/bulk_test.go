@@ -51,7 +51,7 @@ func TestBulkActsOnAllMatchesAndNothingElse(t *testing.T) {
 	})
 }
 
-// TestBulkIsAudited: the creation of the bulk and each act stand in the audit list.
+// TestBulkIsAudited: the creation of the bulk and each act stand in the audit list, with the address of the sender.
 func TestBulkIsAudited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, ids := shelf(t, map[string]int{"glue": 2}, 0, 0)
@@ -70,6 +70,7 @@ func TestBulkIsAudited(t *testing.T) {
 				Note: "glue is back" + mark(j.ID), Seen: 4},
 		} {
 			got := list[i]
+			want.Address = sender
 			want.Seq, want.At, want.By, want.Actor, want.Prev, want.Hash = got.Seq, got.At, lc.Operator, "ann",
 				got.Prev, got.Hash
 			if want.Seen != 0 {

@@ -16,6 +16,9 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
+// sender is the address from which bulks are started.
+const sender = "192.0.2.7"
+
 // parcel is a small life with every sort of move that a person can make.
 var parcel = lc.Must("test.parcel",
 	lc.OnQueue("Waiting", "a sender brings it",
@@ -143,7 +146,7 @@ func (w *fixture) get(id job.ID) job.Job {
 // run starts a bulk and waits for its end.
 func (w *fixture) run(r Request) (job.Job, Result) {
 	w.t.Helper()
-	j, err := w.Start(w.t.Context(), r)
+	j, err := w.Start(job.WithAddress(w.t.Context(), sender), r)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func TestComposeOfCompute(t *testing.T) {
 		t.Errorf("the agent is %q", a.Command)
 	}
 	if !strings.Contains(string(text), "stagepost admin token new --owner "+flag("--name")+
-		" --role worker secrets/tokens >secrets/"+filepath.Base(flag("--token-file"))) {
+		" --role worker --services '*' secrets/tokens >secrets/"+filepath.Base(flag("--token-file"))) {
 		t.Error("the agent's token must be its own: its owner is the agent's name")
 	}
 	for name, service := range file.Services {

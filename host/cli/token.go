@@ -42,17 +42,17 @@ func showToken(e token.Entry) api.Token { return e.Shown(nil, time.Now()) }
 
 func (c *commands) newToken() *cobra.Command {
 	var owner, role, expires, comment, note string
-	var work, groups []string
+	var work, groups, services []string
 	cmd := &cobra.Command{
 		Use:   "new --owner NAME --role ROLE FILE",
 		Short: "Make a token and add it to a file",
 		Long: `Makes a token, adds its hash to the file, and prints the token. It is printed this once and stands nowhere else. The file is made, readable by its owner
 alone, if it is missing.`,
 		Example: "  stagepost admin token new --owner ann --role depositor --expires 90d /srv/stagepost/tokens\n" +
-			"  stagepost admin token new --owner node-1 --role worker /srv/stagepost/tokens > node-1.token",
+			"  stagepost admin token new --owner node-1 --role worker --services default \\\n    /srv/stagepost/tokens > node-1.token",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			e := token.Entry{Owner: owner, Comment: comment, Work: identity.Work(strings.Join(work, ",")),
+			e := token.Entry{Owner: owner, Comment: comment, Work: identity.Work(strings.Join(work, ",")).With(services...),
 				Groups: identity.Groups(strings.Join(groups, ","))}
 			var err error
 			if e.Role, err = identity.RoleOf(role); err != nil {
@@ -98,6 +98,8 @@ alone, if it is missing.`,
 	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 90d; defaults to unlimited")
 	cmd.Flags().StringSliceVar(&work, "work", nil,
 		"what a worker may claim: KIND/STATE or KIND, may be repeated; without it a worker may claim nothing")
+	cmd.Flags().StringSliceVar(&services, "services", nil,
+		"services whose jobs a worker may run as an agent, or *, may be repeated; without it the worker is no agent")
 	cmd.Flags().StringSliceVar(&groups, "group", nil,
 		"a group (collection) to which a depositor or operator is limited, may be repeated; defaults to all")
 	cmd.Flags().StringVar(&comment, "comment", "", "what it is for")

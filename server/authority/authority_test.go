@@ -434,17 +434,18 @@ func TestRoutes(t *testing.T) {
 		func(w *servertest.Harness) server.Part { return authority.Part(w.Server, nil) })
 }
 
-// TestServices: a certificate limits an agent to services; other credentials do not.
+// TestServices: the certificate or token of a worker limits an agent to services; an admin, who is the control, is not
+// limited.
 func TestServices(t *testing.T) {
 	for _, c := range []struct {
 		services identity.Services
-		way      identity.Way
+		role     identity.Role
 		want     bool
-	}{{"python,r", identity.ByCertificate, true}, {"*", identity.ByCertificate, true},
-		{"r", identity.ByCertificate, false}, {"", identity.ByCertificate, false}, {"", identity.ByToken, true}} {
-		who := identity.Identity{Services: c.services, Way: c.way}
-		if got := who.Serves("python"); got != c.want {
-			t.Errorf("%q by %s: got %t", c.services, c.way, got)
+	}{{"python,r", identity.Worker, true}, {"*", identity.Worker, true}, {"r", identity.Worker, false},
+		{"", identity.Worker, false}, {"", identity.Admin, true}} {
+		who := identity.Identity{Services: c.services, Role: c.role}
+		if got := who.Serves(); got.Allow("python") != c.want {
+			t.Errorf("%q of %s: got %q", c.services, c.role, got)
 		}
 	}
 }

@@ -67,7 +67,7 @@ type Identity struct {
 	Role    Role
 	Groups  Groups // of a depositor or operator: the groups (collections) of jobs that it may use
 	Work    Work   // of a worker: what it may claim
-	// of a worker with a certificate: whose jobs it may run as an agent. Agents with other credentials are not limited
+	// of a worker: the services whose jobs it may run as an agent
 	Services Services
 	Way      Way
 	Key      Key
@@ -81,9 +81,13 @@ func (i *Identity) Sees(owner, group string) bool {
 	return (i.Role != Depositor || i.Name == owner) && i.Groups.Allow(group)
 }
 
-// Serves reports whether the identity may run jobs of a service as an agent.
-func (i *Identity) Serves(service string) bool {
-	return i.Way != ByCertificate || i.Services.Allow(service)
+// Serves returns the services whose jobs the identity may run as an agent: a worker those of its scope, another role
+// that may act as one all.
+func (i *Identity) Serves() Services {
+	if i.Role == Worker {
+		return i.Services
+	}
+	return AllServices
 }
 
 // Errors of a Source. Errors about the form of a credential are others.

@@ -8,9 +8,39 @@ import (
 	"unicode/utf8"
 )
 
-// Work lists what a worker may claim: kind/state, or kind for all states of it that are handed out, with commas
-// between them. The empty list allows nothing.
+// Work lists what a worker may claim: kind/state, or kind for all states of it that are handed out; and as
+// service=NAME, or service=* for all, the services of compute whose jobs it may run as an agent. There are commas between
+// them. The empty list allows nothing.
 type Work string
+
+// ofService begins the parts of a list that are services.
+const ofService = "service="
+
+// Services returns the services of the list.
+func (w Work) Services() Services {
+	var all []string
+	for part := range strings.SplitSeq(string(w), ",") {
+		name, ok := strings.CutPrefix(part, ofService)
+		if ok && name == string(AllServices) {
+			return AllServices
+		}
+		if ok {
+			all = append(all, name)
+		}
+	}
+	return Services(strings.Join(all, ","))
+}
+
+// With returns the list with services besides.
+func (w Work) With(services ...string) Work {
+	for _, name := range services {
+		if w != "" {
+			w += ","
+		}
+		w += Work(ofService + name)
+	}
+	return w
+}
 
 // Bounds in bytes.
 const (
@@ -46,6 +76,12 @@ func (w Work) Validate() error {
 	}
 	if len(w) > maxScope {
 		return fmt.Errorf("the scope of a worker must have at most %d bytes", maxScope)
+	}
+	if s := w.Services(); s != "" || strings.Contains(string(w), ofService) {
+		if err := s.Validate(); err != nil || s == "" {
+			return fmt.Errorf("the services of a worker must be service=NAME with commas between them, or service=*, "+
+				"not %.100q", string(w))
+		}
 	}
 	for part := range strings.SplitSeq(string(w), ",") {
 		kind, state, both := strings.Cut(part, "/")

@@ -17,7 +17,8 @@ import (
 )
 
 // allowed has who may use the routes of sign-in.
-var allowed = map[string]string{"/sign-in": "*", "/sign-out": "*", "/api/v1/session": "*", "/api/v1/admin/": "a"}
+var allowed = map[string]string{"/sign-in": "*", "/sign-out": "*", "/api/v1/session": "*",
+	"/api/v1/session/tokens": "uoa", "/api/v1/admin/": "a"}
 
 func TestRoutes(t *testing.T) {
 	app, err := signin.Open(signin.Options{Dir: t.TempDir()})

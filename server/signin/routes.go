@@ -68,6 +68,9 @@ func Part(sv *server.Server, app *SignIn) server.Part {
 		{Method: http.MethodGet, Pattern: "/api/v1/session", Who: server.Anyone,
 			Doc: "Who sends the request: name, role, and how it is authenticated.", Handle: s.session,
 			IO: openapi.IO{Out: api.Session{}}},
+		{Method: http.MethodGet, Pattern: "/api/v1/session/tokens", Who: server.Own, Grouped: true,
+			Doc: "The tokens of the sender, and when each was used last.", Handle: s.ownTokens,
+			IO: openapi.IO{Out: api.Tokens{}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/admin/tokens", Who: server.Admin,
 			Doc: "The tokens that may use the API, and when each was used last.", Handle: s.tokens,
 			IO: openapi.IO{Out: api.Tokens{}}},
@@ -344,7 +347,18 @@ func (s *routes) listed(w http.ResponseWriter, r *http.Request) error {
 	return s.replySessions(w)
 }
 
+// ownTokens lists the tokens of the sender; without authentication there is none.
+func (s *routes) ownTokens(w http.ResponseWriter, r *http.Request) error {
+	owner := server.OwnerOf(r.Context())
+	return s.replyTokens(w, r, func(e *token.Entry) bool { return e.Owner == owner })
+}
+
 func (s *routes) tokens(w http.ResponseWriter, r *http.Request) error {
+	return s.replyTokens(w, r, func(*token.Entry) bool { return true })
+}
+
+// replyTokens answers with the tokens that are shown.
+func (s *routes) replyTokens(w http.ResponseWriter, r *http.Request, shows func(*token.Entry) bool) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
@@ -357,7 +371,9 @@ func (s *routes) tokens(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for i := range entries {
-		answer.Tokens = append(answer.Tokens, entries[i].Shown(used, s.now()))
+		if shows(&entries[i]) {
+			answer.Tokens = append(answer.Tokens, entries[i].Shown(used, s.now()))
+		}
 	}
 	return server.Reply(w, answer)
 }

@@ -36,10 +36,34 @@ func TestScope(t *testing.T) {
 		}
 	}
 	for _, line := range []string{"worker:", "worker:a/", "worker:/x", "worker:a//x", "worker:a,", "worker:a/x/y",
-		"depositor:a:b", "depositor:a,", "auditor:a", "worker:a\u202eb"} {
+		"worker:service=", "worker:a,service=", "worker:service=a:b", "worker:service=a,service=", "depositor:a:b", "depositor:a,", "auditor:a", "worker:a\u202eb"} {
 		if _, err := ParseFile([]byte(strings.Repeat("ab", 32) + " " + line + " ann -\n")); err == nil {
 			t.Errorf("%s was taken", line)
 		}
+	}
+}
+
+// TestServices: the scope of a worker's token names the services whose jobs it may run as an agent, and no kind.
+func TestServices(t *testing.T) {
+	for scope, want := range map[identity.Work]identity.Services{
+		"": "", "a/x": "", "service=r": "r", "a,service=r,service=python": "r,python", "service=r,service=*": "*",
+	} {
+		name := filepath.Join(t.TempDir(), "tokens")
+		s := newToken(t)
+		if err := Add(name, Entry{Hash: s.Hash(), Role: identity.Worker, Owner: "node-1", Work: scope}); err != nil {
+			t.Fatal(err)
+		}
+		tokens, err := Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := tokens.Find(s.Reveal())
+		if err != nil || who.Serves() != want {
+			t.Errorf("%q: got %q, %v, want %q", scope, who.Serves(), err, want)
+		}
+	}
+	if got := identity.Work("a").With("r", "python"); got != "a,service=r,service=python" {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -110,8 +110,8 @@ func (t *Tokens) Find(text string) (identity.Identity, error) {
 	if t.uses != nil {
 		t.uses.note(e.Hash, t.now())
 	}
-	return identity.Identity{Name: e.Owner, Role: e.Role, Groups: e.Groups, Work: e.Work, Way: identity.ByToken,
-		Key: e.Hash}, nil
+	return identity.Identity{Name: e.Owner, Role: e.Role, Groups: e.Groups, Work: e.Work,
+		Services: e.Work.Services(), Way: identity.ByToken, Key: e.Hash}, nil
 }
 
 // HasAdmin reports whether the token of an admin is accepted now.

@@ -39,13 +39,14 @@ func openReaders(s *Store) (*readers, error) {
 		p.free <- r
 		p.n++
 		err = prepare(c, map[**conn.Stmt]string{
-			&r.byID:        selectRow + "WHERE m.id = ?",
-			&r.byRow:       selectRow + "WHERE m.n = ?",
-			&r.rowOf:       "SELECT n FROM job_made WHERE id = ?",
-			&r.idBegin:     selectIDBegin,
-			&r.idEnd:       selectIDEnd,
-			&r.number:      "SELECT number FROM job_made WHERE n = ?",
-			&r.event:       "SELECT back, seq, move, at, epoch, actor, cause, note, job, address FROM event WHERE e = ?",
+			&r.byID:    selectRow + "WHERE m.id = ?",
+			&r.byRow:   selectRow + "WHERE m.n = ?",
+			&r.rowOf:   "SELECT n FROM job_made WHERE id = ?",
+			&r.idBegin: selectIDBegin,
+			&r.idEnd:   selectIDEnd,
+			&r.number:  "SELECT number FROM job_made WHERE n = ?",
+			&r.event: "SELECT back, seq, move, at, epoch, actor, cause, note, job, address FROM event " +
+				"WHERE e = ?",
 			&r.keyed:       "SELECT n FROM job_key WHERE key = ? ORDER BY n",
 			&r.audit:       selectAudit + "WHERE a > ? ORDER BY a LIMIT ?",
 			&r.auditBefore: selectAudit + "WHERE a < ? ORDER BY a DESC LIMIT ?",

@@ -27,7 +27,9 @@ type statement interface {
 
 // writing are the loop's statements that write.
 type writing struct {
-	made, insert, update, data, noData, key, event, task, hold, dropHold, post, word, move, audit, sent, audited statement
+	made, insert, update, data, noData, key, event, task, hold, dropHold, post, word, move, audit statement
+
+	sent, audited statement // event and audit with the address of a sender
 }
 
 func (r *reading) prepare(c *conn.Conn) error {

@@ -29,7 +29,7 @@ type tunnels struct {
 
 	mu      sync.Mutex // guards the rest
 	agents  map[string]compute.Executor
-	allowed map[string]identity.Services // of agents with a certificate
+	allowed map[string]identity.Services // of agents
 }
 
 // openTunnels makes the pool. An agent that comes cannot replace one that the service configuration names otherwise, or
@@ -64,15 +64,19 @@ func (t *tunnels) authenticate(r *http.Request) (string, error) {
 	return name, t.admit(name, r)
 }
 
-// admit notes whose jobs an agent may run: with a certificate those of the services that it names, else all.
+// admit notes whose jobs an agent may run: those of the services that its certificate or token names; without
+// authentication, and for an admin, all.
 func (t *tunnels) admit(name string, r *http.Request) error {
 	allowed := identity.AllServices
-	if who, ok := server.Who(r.Context()); ok && who.Way == identity.ByCertificate {
-		allowed = who.Services
-	}
-	if allowed == "" {
-		return fmt.Errorf("the certificate of %s names no services: it is no agent "+
-			"(stagepost admin ca enrol --services NAME)", name)
+	if who, ok := server.Who(r.Context()); ok {
+		if allowed = who.Serves(); allowed == "" {
+			command := "token new --role worker"
+			if who.Way == identity.ByCertificate {
+				command = "ca enrol"
+			}
+			return fmt.Errorf("the %s of %s names no services: it is no agent (stagepost admin %s --services NAME)",
+				who.Way, name, command)
+		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,7 +110,7 @@ func (x *limited) Capacity(ctx context.Context) (compute.Capacity, error) {
 	}
 	room.Services = slices.DeleteFunc(room.Services, func(s string) bool { return !allowed.Allow(s) })
 	if len(room.Services) == 0 {
-		return room, fmt.Errorf("it offers none of the services of its certificate (%s)", allowed)
+		return room, fmt.Errorf("it offers none of the services of its certificate or token (%s)", allowed)
 	}
 	return room, nil
 }
@@ -114,8 +118,8 @@ func (x *limited) Capacity(ctx context.Context) (compute.Capacity, error) {
 // Submit is part of compute.Executor.
 func (x *limited) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, error) {
 	if !x.allows().Allow(p.Service) {
-		return compute.Notice{}, fmt.Errorf("%w: its certificate does not name the service %s", compute.ErrNotSent,
-			p.Service)
+		return compute.Notice{}, fmt.Errorf("%w: its certificate or token does not name the service %s",
+			compute.ErrNotSent, p.Service)
 	}
 	return x.telling.Submit(ctx, p)
 }
