@@ -70,7 +70,10 @@ func (t *task) process(ctx context.Context) error {
 		return err
 	}
 	t.data.Identity = who
-	return t.takeDigests(ctx, system)
+	if err := t.takeDigests(ctx, system); err != nil {
+		return err
+	}
+	return t.handOver(ctx)
 }
 
 // processing is process whose list of files is not synced: Storing does that with the version, or makes the list again.

@@ -1,6 +1,7 @@
 package merritt
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,6 +106,7 @@ func (p *pass) adoptJob(ctx context.Context, s *merritt.Seen) error {
 		return err
 	}
 	ids := s.Identifiers()
+	ids.Primary = cmp.Or(ids.Primary, objectOf(s.Stored.Mode))
 	spec := record.JobSpec{
 		Type: typeOf(s.Value("type")), Profile: s.Value("profile"), Submitter: submitter(s.Value("submitter")),
 		Filename: s.Value("filename"), Size: -1, Title: s.Value("title"), Creator: s.Value("creator"),

@@ -29,7 +29,13 @@ type Options struct {
 	Every time.Duration
 	// Queue is the directory in which Merritt keeps the payloads of batches and jobs, "<home>/queue". Without it,
 	// Stagepost follows what Merritt's programs do with the batches that they created, and works on none of them.
-	Queue    string
+	Queue string
+	// Files is the URL below which Merritt's storage reads the work directories of this server, Storage the address of
+	// that storage, and Node the number of its node in which objects are stored. Without all three, Merritt's programs
+	// cannot continue in Storing with a job that Stagepost has processed.
+	Files, Storage string
+	Node           int
+
 	Profiles profile.Source
 	Log      *slog.Logger
 }
@@ -66,7 +72,9 @@ func New(ctx context.Context, store *zookeeper.Store, o Options) (*Follower, err
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	link := merritt.New(Mapping(o.Profiles), merritt.Options{})
+	m := Mapping(o.Profiles)
+	m.Stored = o.stored
+	link := merritt.New(m, merritt.Options{})
 	if err := store.Attach(ctx, link); err != nil {
 		return nil, err
 	}

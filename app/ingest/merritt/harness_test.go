@@ -2,6 +2,9 @@ package merritt
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/access"
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/enginetest"
@@ -32,6 +36,7 @@ type harness struct {
 	f       *Follower
 	program *zktest.Program
 	queue   string // Merritt's directory of payloads
+	files   string // URL of the work directories; "": Merritt's programs cannot read them
 	address string // of the ZooKeeper server
 }
 
@@ -40,8 +45,12 @@ const guard = 2 * time.Minute
 func plenty(string) (int64, int64, error) { return 1 << 50, 1 << 50, nil }
 
 // newHarness opens ingest. Its engine runs after run.
-func newHarness(t *testing.T) *harness {
+func newHarness(t *testing.T) *harness { return openHarness(t, false) }
+
+// openHarness opens ingest. With hands, Merritt's storage can store what it has processed.
+func openHarness(t *testing.T, hands bool) *harness {
 	t.Helper()
+	dir := t.TempDir()
 	srv := zktest.Shared(t)
 	h := &harness{T: t, program: &zktest.Program{Conn: srv.Raw(t)}, queue: t.TempDir(),
 		address: srv.Address}
@@ -52,9 +61,16 @@ func newHarness(t *testing.T) *harness {
 		zookeeper.Options{SessionTimeout: 20 * zktest.Tick})
 	h.ok(err)
 	t.Cleanup(func() { h.store.Close() })
-	h.f, err = New(t.Context(), h.store, Options{Every: 100 * time.Millisecond, Queue: h.queue, Profiles: set})
+	o := Options{Every: 100 * time.Millisecond, Queue: h.queue, Profiles: set}
+	if hands {
+		files := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(dir, workdir.WorkName))))
+		t.Cleanup(files.Close)
+		o.Files, o.Storage, o.Node = files.URL, "http://storage.example:35121/", 9
+		h.files = files.URL
+	}
+	h.f, err = New(t.Context(), h.store, o)
 	h.ok(err)
-	h.app, err = ingest.New(ingest.Options{Dir: t.TempDir(), Profiles: set, Disk: plenty, Peers: h.f,
+	h.app, err = ingest.New(ingest.Options{Dir: dir, Profiles: set, Disk: plenty, Peers: h.f,
 		Look: 10 * time.Millisecond, TrashKeep: job.Off,
 		Fetch:   fetch.Policy{Retries: -1, Backoff: time.Millisecond, IdleTimeout: 5 * time.Second},
 		Backoff: engine.Backoff{First: time.Millisecond, Max: 5 * time.Millisecond}})

@@ -35,8 +35,9 @@ func (h *harness) claimAny(k job.Kind, s lifecycle.State) job.Job {
 	return jobs[0]
 }
 
-// end ends the work on a claimed record by its success, or by its failure "broken".
-func (h *harness) end(j *job.Job, class lifecycle.Class) {
+// end ends the work on a claimed record by its success, or by its failure "broken". What the work found out is the data
+// of the record, if it is given.
+func (h *harness) end(j *job.Job, class lifecycle.Class, data ...byte) {
 	h.Helper()
 	life := h.engine.Life(j.Kind)
 	e, found := life.Choose(j.Position, class, lifecycle.Worker)
@@ -50,6 +51,9 @@ func (h *harness) end(j *job.Job, class lifecycle.Class) {
 	if class == lifecycle.Fail {
 		broken := "broken"
 		c.Set.Message = &broken
+	}
+	if len(data) > 0 {
+		c.Set.Data = data
 	}
 	results, err := h.store.Commit(h.Context(), c)
 	h.ok(err)
@@ -113,6 +117,25 @@ func onRequest(do func(h *harness, id job.ID)) func(*harness) {
 		h.ok(err)
 		do(h, j.ID)
 	}
+}
+
+// onProcessed drives a job through Processing, which hands its files over.
+func onProcessed(do func(h *harness, id job.ID)) func(*harness) {
+	return onJob(record.Processing, func(h *harness, id job.ID) {
+		j := h.claimAny(record.JobKind, record.Processing)
+		h.end(&j, lifecycle.Pass, []byte(`{"identity":{"ark":"ark:/99999/fk4a"},"handed":{"manifest":"http://a/m",`+
+			`"delete":"producer/b\n"}}`)...)
+		do(h, id)
+	})
+}
+
+// processed are the lines of a job whose files were handed over.
+func processed(lines []string) []string {
+	i := slices.Index(lines, `/jobs/jid0/identifiers {"local_id":[],"primary_id":""}`)
+	lines[i] = `/jobs/jid0/identifiers {"local_id":[],"primary_id":"ark:/99999/fk4a"}`
+	return append(lines,
+		`/jobs/jid0/store {"delete":"producer/b\n","manifest_url":"http://a/m","mode":"add/9/ark%3A%2F99999%2Ffk4a"}`,
+		`/jobs/jid0/inventory {"manifest_url":"http://storage.example:35121/manifest/9/ark%3A%2F99999%2Ffk4a","mode":""}`)
 }
 
 // byOperator does what an operator asks for.
@@ -254,6 +277,24 @@ func situations() []situation {
 			h.ok(err)
 		}), jobLines("pending/42-jid0", "processing", "null", 0, "")},
 
+		{"job processed", onProcessed(nothing),
+			processed(jobLines("storing/05-jid0", "processing", "Processing", 0, "Success"))},
+		{"job processed and claimed", onProcessed(claim),
+			processed(jobLines("storing/05-jid0", "processing", "Processing", 0, "Success", "/jobs/jid0/lock"))},
+		{"job processed and failed", onProcessed(failure),
+			processed(jobLines("failed/05-jid0", "failed", "Processing", 0, "broken", wasProcessing))},
+		{"job processed, failed and retried", onProcessed(func(h *harness, id job.ID) {
+			h.fail(id)
+			h.do(id, record.Retry, lifecycle.Operator)
+		}), processed(jobLines("storing/05-jid0", "processing", "Processing", 1, "", wasFailed))},
+		{"job processed and stored", onProcessed(driven(record.Recording)),
+			processed(jobLines("recording/05-jid0", "processing", "Storing", 0, "Success"))},
+		{"job processed and completed", onProcessed(driven(record.Completed)),
+			processed(jobLines("completed/05-jid0", "completed", "Notify", 0, "Success", wasProcessing))},
+		{"job processed and purged", onProcessed(driven(record.Completed, byOperator(record.Delete),
+			(*harness).purge)), batchLines("Processing", "Success", wasProcessing, wasCompleted,
+			"/batches/bid0/states/batch-deleted")},
+
 		{"access requested", onRequest(nothing), accessLines(201, queued, "Pending", "")},
 		{"access claimed", onRequest(claim), accessLines(201, queued, "Pending", "", "/access/small/qid0/lock")},
 		{"access processed", onRequest(driven(record.Processing)), accessLines(201, queued, "Processing", "Success")},
@@ -295,7 +336,7 @@ func situations() []situation {
 func TestSituations(t *testing.T) {
 	for _, s := range situations() {
 		t.Run(s.name, func(t *testing.T) {
-			h := newHarness(t)
+			h := openHarness(t, true)
 			s.do(h)
 			slices.Sort(s.want)
 			got := strings.Join(zktest.Normal(t, h.program.Conn), "\n")

@@ -112,6 +112,14 @@ type JobData struct {
 	Refilling bool `json:"refilling,omitempty"`
 	// what is odd in what was handed in, and no reason to refuse it
 	Warnings []string `json:"warnings,omitempty"`
+	// after Processing: where peers find the files
+	Handed *Handed `json:"handed,omitempty"`
+}
+
+// Handed is where the programs of another system find the files of a processed object, to store them.
+type Handed struct {
+	Manifest string `json:"manifest"`         // URL of an mrt-add-manifest
+	Delete   string `json:"delete,omitempty"` // of an update: a line for each file that it takes out of the object
 }
 
 // SameObject is an object that was stored already as the job brought it. The job has no version, so its record names

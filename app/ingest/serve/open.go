@@ -113,8 +113,13 @@ func openMerritt(h *module.Host, s *Settings, profiles profile.Source) (*merritt
 	case h.Nodes == nil:
 		return nil, cli.Usagef("ingest.merritt is on, and the jobs are not in ZooKeeper: --store zookeeper://HOST:2181")
 	}
+	if all := s.MerrittFiles != "" && s.MerrittStore != "" && s.MerrittNode > 0; !all &&
+		(s.MerrittFiles != "" || s.MerrittStore != "" || s.MerrittNode != 0) {
+		return nil, cli.Usagef("ingest.merritt.files, ingest.merritt.storage and ingest.merritt.node need each other: " +
+			"set all three, or none")
+	}
 	return merritt.New(context.Background(), h.Nodes, merritt.Options{Every: s.MerrittEvery, Queue: s.MerrittQueue,
-		Profiles: profiles, Log: h.Log})
+		Files: s.MerrittFiles, Storage: s.MerrittStore, Node: s.MerrittNode, Profiles: profiles, Log: h.Log})
 }
 
 // Close ends both.

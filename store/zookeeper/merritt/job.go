@@ -88,7 +88,11 @@ func (w *showing) job(ctx context.Context, c *zookeeper.Changed) error {
 			return err
 		}
 	}
-	return w.plan.Job(ctx, j, w.jobStatus(c, j), w.results(c, j), hold)
+	r, err := w.results(ctx, c, j)
+	if err != nil {
+		return err
+	}
+	return w.plan.Job(ctx, j, w.jobStatus(c, j), r, hold)
 }
 
 // acquires adds what must not exist when a worker acquires a job: a pause, and the lock of its collection.
@@ -115,12 +119,12 @@ func (w *showing) jobStatus(c *zookeeper.Changed, j *queue.Job) layout.JobStatus
 }
 
 // results are what differs of the nodes of a job after a change of its state or priority.
-func (w *showing) results(c *zookeeper.Changed, j *queue.Job) (r queue.Results) {
+func (w *showing) results(ctx context.Context, c *zookeeper.Changed, j *queue.Job) (r queue.Results, err error) {
 	if c.Job.Priority != c.Before.Priority {
 		r.Priority = &c.Job.Priority
 	}
 	if c.Job.State == c.Before.State {
-		return r
+		return r, nil
 	}
 	if space := w.l.m.Space(c.Job); space != j.Space && space > 0 {
 		r.Space = &space
@@ -130,6 +134,23 @@ func (w *showing) results(c *zookeeper.Changed, j *queue.Job) (r queue.Results) 
 	}
 	if state(c.Before.State) == layout.Processing && state(c.Job.State) == layout.Storing {
 		r.Configuration = w.l.m.Configuration(c.Job).object(j.Configuration)
+		r.Store, r.Inventory, err = w.stored(ctx, c.Job, j.ID)
 	}
-	return r
+	return r, err
+}
+
+// stored are the nodes from which storage and inventory continue. Keys that others wrote are kept.
+func (w *showing) stored(
+	ctx context.Context, j *job.Job, id layout.JobID,
+) (store, inventory *layout.Stored, err error) {
+	if w.l.m.Stored == nil {
+		return nil, nil, nil
+	}
+	s, i := w.l.m.Stored(j)
+	if s == nil || i == nil {
+		return nil, nil, nil
+	}
+	was, entered, err := w.q.Stored(ctx, id)
+	return &layout.Stored{ManifestURL: s.ManifestURL, Mode: s.Mode, Delete: s.Delete, Other: was.Other},
+		&layout.Stored{ManifestURL: i.ManifestURL, Mode: i.Mode, Other: entered.Other}, err
 }

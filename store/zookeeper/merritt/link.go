@@ -51,6 +51,13 @@ type Identifiers struct {
 	Local   []string
 }
 
+// Stored is what the nodes store and inventory of a job have: where its files or its object are listed.
+type Stored struct {
+	ManifestURL string
+	Mode        string // store: "add/NODE/ARK" or "update/NODE/ARK", with the escaped ARK; inventory: ""
+	Delete      string // store: names of files, each with a line end
+}
+
 // Token is what an access request shows to those who wait for it.
 type Token struct {
 	Status  int // as of HTTP: 201 queued, 200 ready, 500 failed
@@ -68,8 +75,10 @@ type Mapping struct {
 	Configuration func(*job.Job) Values // of a job; those that others wrote are kept
 	Identifiers   func(*job.Job) Identifiers
 	Space         func(*job.Job) int64 // bytes; 0: unknown
-	Token         func(*job.Job) Token // of an access request
-	Large         func(*job.Job) bool  // it is in the queue of large access requests
+	// Stored is what storage and inventory of Merritt need to continue with a processed job; nil: they cannot.
+	Stored func(*job.Job) (store, inventory *Stored)
+	Token  func(*job.Job) Token // of an access request
+	Large  func(*job.Job) bool  // it is in the queue of large access requests
 
 	// Holds returns what a hold is in Merritt: nil if Merritt has none like it.
 	Holds func(job.Scope) []Lock

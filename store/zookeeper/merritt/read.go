@@ -29,6 +29,8 @@ type Seen struct {
 	Since    time.Time // when the state was written, by the clock of the servers
 	Gone     bool      // there are no nodes any more
 
+	Stored Stored // the node store of a job without a record
+
 	values layout.Object // submission, configuration or token
 	ids    layout.Identifiers
 	large  bool
@@ -193,6 +195,12 @@ func (r *reading) job(ctx context.Context, id layout.JobID) error {
 		Since: j.Since}
 	if known {
 		one.Record = s.Job.ID
+	} else {
+		store, _, err := r.q.Stored(ctx, id)
+		if err != nil {
+			return err
+		}
+		one.Stored = Stored{ManifestURL: store.ManifestURL, Mode: store.Mode, Delete: store.Delete}
 	}
 	r.seen = append(r.seen, one)
 	return nil

@@ -189,6 +189,29 @@ func (p *Program) Finish(id string) error {
 	return nil
 }
 
+// Storing returns what the storage daemon reads of a job: where its files are listed, what to do with them, and which
+// files of the object it removes.
+func (p *Program) Storing(id string) (manifest, mode, remove string) {
+	o := p.object("/jobs/" + id + "/store")
+	manifest, _ = o["manifest_url"].(string)
+	mode, _ = o["mode"].(string)
+	remove, _ = o["delete"].(string)
+	return manifest, mode, remove
+}
+
+// Recording returns what the inventory daemon reads of a job: where the stored object is listed.
+func (p *Program) Recording(id string) (manifest string) {
+	manifest, _ = p.object("/jobs/" + id + "/inventory")["manifest_url"].(string)
+	return manifest
+}
+
+// Hand writes what the process daemon leaves to storage and inventory.
+func (p *Program) Hand(id, manifest, mode, listed string) error {
+	store := fmt.Sprintf(`{"manifest_url":%q,"mode":%q,"delete":"","theirs":1}`, manifest, mode)
+	return errors.Join(p.put("/jobs/"+id+"/store", store),
+		p.put("/jobs/"+id+"/inventory", fmt.Sprintf(`{"manifest_url":%q,"mode":"","theirs":1}`, listed)))
+}
+
 // Priority changes the priority of a job, as setStatusWithPriority.
 func (p *Program) Priority(id string, priority int) error {
 	path := "/jobs/" + id

@@ -80,6 +80,22 @@ func (q *Queue) Job(ctx context.Context, id layout.JobID) (*Job, error) {
 	return j, nil
 }
 
+// Stored reads what the nodes store and inventory of a job have. A node that is missing or cannot be read has nothing.
+func (q *Queue) Stored(ctx context.Context, id layout.JobID) (store, inventory layout.Stored, err error) {
+	all, err := q.nodes(ctx, id.Store(), id.Inventory())
+	if err != nil {
+		return store, inventory, err
+	}
+	read := func(n node) layout.Stored {
+		s, err := layout.ParseStored(n.Data)
+		if err != nil {
+			return layout.Stored{}
+		}
+		return s
+	}
+	return read(all[0]), read(all[1]), nil
+}
+
 // Profile returns the profile of the job, whose collection may be locked.
 func (j *Job) Profile() string { return j.Configuration.Text(layout.KeyProfile) }
 
