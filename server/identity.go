@@ -161,6 +161,12 @@ func OwnerFor(ctx context.Context, said string) string {
 	return cmp.Or(UserOf(ctx), said, OwnerOf(ctx))
 }
 
+// GroupsOf returns the groups to which the sender of a request is limited; none if every group is allowed.
+func GroupsOf(ctx context.Context) []string {
+	who, _ := Who(ctx)
+	return who.Groups.List()
+}
+
 // CheckGroup refuses work in a group that is not among those of the sender.
 func CheckGroup(ctx context.Context, group string) error {
 	if who, ok := Who(ctx); ok && !who.Groups.Allow(group) {
