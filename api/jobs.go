@@ -42,6 +42,11 @@ type Log struct {
 	More  bool   `json:"more"` // there is more to read at once
 }
 
+// LogSize is the message about a log that has grown.
+type LogSize struct {
+	Size int64 `json:"size"` // in bytes
+}
+
 // History is the answer about a job's history.
 type History struct {
 	History []job.Event `json:"history"`
@@ -51,6 +56,16 @@ type History struct {
 // Tasks is the answer about a job's tasks.
 type Tasks struct {
 	Tasks []job.Task `json:"tasks"`
+	Retry []string   `json:"retry,omitempty"` // names of those that the sender may have tried again on their own now
+}
+
+// TaskRetry is the body by which a person has a task tried again on its own.
+type TaskRetry struct {
+	Task    string `json:"task"`
+	As      string `json:"as,omitempty"` // operator or owner
+	Actor   string `json:"actor,omitempty"`
+	Note    string `json:"note,omitempty"`
+	Version int64  `json:"version,omitempty"` // of the record that was seen; 0: the current one
 }
 
 // Counts is the answer about how many jobs there are by kind, state and group.

@@ -22,6 +22,16 @@ type Explanation struct {
 	// of an ended job: the transition that ended it, and what happened
 	Rule     string `json:"rule,omitempty"`
 	Attempts string `json:"attempts"`
+
+	Queue *QueuePosition `json:"queue,omitempty"` // of a past moment at which it was in a queue
+}
+
+// QueuePosition is an estimate of the place of a job in its queue at a past moment.
+type QueuePosition struct {
+	Ahead    int64  `json:"ahead"`             // jobs of its kind and state that were before it
+	More     bool   `json:"more,omitempty"`    // there may have been more
+	Unknown  string `json:"unknown,omitempty"` // why the data has no answer; Ahead is 0 then
+	Sentence string `json:"sentence"`
 }
 
 // Expected states when an open job should end, from what was measured of others. What is not known is missing.

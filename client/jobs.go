@@ -76,9 +76,19 @@ func (c *Client) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
 	return a.Tasks, err
 }
 
+// RetryTask has a task of a job tried again on its own, and returns the job.
+func (c *Client) RetryTask(ctx context.Context, id job.ID, t TaskRetry) (Job, error) {
+	return send[Job](ctx, c, http.MethodPost, jobPath(id, "/tasks/retry"), nil, t)
+}
+
 // Log returns at most n lines of a job's log from an offset that an earlier Next gave.
 func (c *Client) Log(ctx context.Context, id job.ID, offset int64, n int) (Log, error) {
 	return get[Log](ctx, c, jobPath(id, "/log"), number(number(url.Values{}, "offset", offset), "limit", int64(n)))
+}
+
+// LogTail returns the last n lines of a job's log, as far as the server reads them at once.
+func (c *Client) LogTail(ctx context.Context, id job.ID, n int) (Log, error) {
+	return get[Log](ctx, c, jobPath(id, "/log"), number(url.Values{}, "tail", int64(n)))
 }
 
 // Diagram draws the lifecycle of a job with its state marked, as SVG.

@@ -205,6 +205,7 @@ type (
 	StuckJob             = api.StuckJob
 	StuckReason          = api.StuckReason
 	Submission           = api.Submission
+	TaskRetry            = api.TaskRetry
 	Tasks                = api.Tasks
 	Throughput           = api.Throughput
 	Verify               = api.Verify

@@ -90,6 +90,11 @@ type Work struct {
 	// same act if the record changed meanwhile; its error stops the act. Nil: nothing is added.
 	Accompany func(ctx context.Context, j *job.Job, a *operator.Act, c *job.Change) error
 
+	// Again returns a task as it is after a retry by a person, while a worker has the job. The step then finds it among
+	// its tasks and is notified ([Run.Changed]). The error, of kind Refused, states why the task is not tried again on
+	// its own. It must be quick and have no effects. Nil: no task is.
+	Again func(j *job.Job, t *job.Task, by lifecycle.Actor) (job.Task, error)
+
 	// Parks reports whether a hold moves jobs out of the queue states that have the event hold for workers. Such a job
 	// stays in its new state until a person releases it. Under other holds jobs stay in their state and continue by
 	// themselves. Nil: none.

@@ -55,6 +55,33 @@ func (s *Server) ExplainRefusal(r *http.Request, err error, e lifecycle.Event, b
 	return problem.With(err, at)
 }
 
+// retryTask has a task tried again on its own.
+func (s *Server) retryTask(w http.ResponseWriter, r *http.Request) error {
+	a, err := Body[api.TaskRetry](r, false)
+	if err != nil {
+		return err
+	}
+	by, actor, err := ActorOf(r, a.As, a.Actor)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Store.Get(r.Context(), JobID(r)); err != nil {
+		return err // that there is none goes before a mistake in the body
+	}
+	if a.Task == "" {
+		return job.Errorf(job.Invalid, "retry-task", JobID(r), "task is missing")
+	}
+	if a.Version, err = VersionOf(r, a.Version); err != nil {
+		return err
+	}
+	j, err := s.Engine.Operator().RetryTask(r.Context(), operator.Act{Job: JobID(r), By: by, Actor: actor,
+		Note: a.Note, Version: a.Version}, a.Task)
+	if err != nil {
+		return err
+	}
+	return ReplyJob(w, r, http.StatusOK, j.Version, s.View(j))
+}
+
 func (s *Server) priority(w http.ResponseWriter, r *http.Request) error {
 	p, err := Body[api.Priority](r, true)
 	if err != nil {

@@ -26,10 +26,13 @@ const (
 
 // Events streams what happens to a job (server-sent events): each entry of its history as `history`, numbered by id,
 // and the record as `job` whenever it changed, which includes the counts of a batch. It begins after Last-Event-ID
-// and ends when the job has ended.
+// and ends when the job has ended. With the parameter offset it reports as `log` when the log of the job is longer.
 func (s *Server) Events(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
-	seq := p.Number("after", 0, 1<<62)
+	seq, log := p.Number("after", 0, 1<<62), p.Number("offset", 0, 1<<62)
+	if s.Logs == nil || !r.URL.Query().Has("offset") {
+		log = -1
+	}
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -54,7 +57,7 @@ func (s *Server) Events(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	st := &stream{server: s, id: JobID(r), seq: seq, control: http.NewResponseController(w), w: w}
+	st := &stream{server: s, id: JobID(r), seq: seq, log: log, control: http.NewResponseController(w), w: w}
 	st.run(r.Context(), changed)
 	return nil
 }
@@ -65,6 +68,7 @@ type stream struct {
 	id       job.ID
 	seq      int64 // of the last entry sent
 	version  int64 // of the last record sent
+	log      int64 // length of the log as last sent; -1: it is not sent
 	progress job.Progress
 	control  *http.ResponseController
 	w        http.ResponseWriter
@@ -107,7 +111,7 @@ func (st *stream) run(ctx context.Context, changed <-chan struct{}) {
 			look = true
 		case <-tick.C:
 			p, _ := st.server.Engine.Progress(st.id)
-			look = p != st.progress || time.Since(said) >= StreamBeat
+			look = p != st.progress || st.logSize() > st.log || time.Since(said) >= StreamBeat
 		}
 	}
 }
@@ -155,6 +159,12 @@ func (st *stream) read(ctx context.Context) (ended bool, err error) {
 			}
 		}
 	}
+	if n := st.logSize(); n > st.log {
+		st.log = n
+		if err := put(st, "log", api.LogSize{Size: n}); err != nil {
+			return false, err
+		}
+	}
 	p, _ := st.server.Engine.Progress(st.id)
 	if j.Version == st.version && p == st.progress {
 		return j.Ended, nil
@@ -162,6 +172,18 @@ func (st *stream) read(ctx context.Context) (ended bool, err error) {
 	st.version, st.progress = j.Version, p
 	var view api.Job = st.server.View(j)
 	return j.Ended, put(st, "job", view)
+}
+
+// logSize returns the length of the log; -1: it is not sent.
+func (st *stream) logSize() int64 {
+	if st.log < 0 {
+		return -1
+	}
+	n, err := st.server.Logs.Size(st.id)
+	if err != nil {
+		return st.log // the reader gets the error when it reads the log
+	}
+	return n
 }
 
 func put[T any](st *stream, name string, v T) error {

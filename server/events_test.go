@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -80,6 +82,59 @@ func TestWatchStops(t *testing.T) {
 	err := w.Client.Watch(ctx, id, 0, func(u client.Update) error { cancel(); return nil })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestStreamReportsTheLog: a stream with an offset reports when the log is longer than that, once for each length. One
+// without is the control.
+func TestStreamReportsTheLog(t *testing.T) {
+	w := servertest.Open(t, nil, nil)
+	id := w.Post(engine.Order{}).ID
+	epoch := claimJobs(w, "coach", 1)[0].Epoch
+	write := func(n int64) {
+		t.Helper()
+		if _, err := w.Client.Update(t.Context(), client.Reports{Worker: "coach", Reports: []client.Report{
+			{Job: id, Epoch: epoch, Log: []api.LogEntry{{N: n, Text: "a line"}}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(1)
+	follow := func(query string) *bufio.Reader {
+		t.Helper()
+		answer, err := http.DefaultTransport.RoundTrip(w.Request(http.MethodGet, "/api/v1/jobs/"+string(id)+
+			"/events?after=9"+query, ""))
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("got %v, %v", answer, err)
+		}
+		t.Cleanup(func() { _ = answer.Body.Close() })
+		return bufio.NewReader(answer.Body)
+	}
+	size := func(r *bufio.Reader) (size int64) { // of the next message about the log
+		t.Helper()
+		for line := ""; line != "event: log\n"; {
+			var err error
+			if line, err = r.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := fmt.Fscanf(r, "data: {\"size\":%d}\n", &size); err != nil {
+			t.Fatal(err)
+		}
+		return size
+	}
+	with, plain := follow("&offset=0"), follow("")
+	first := size(with)
+	write(2)
+	if second := size(with); first <= 0 || second <= first {
+		t.Errorf("got %d bytes after %d", second, first)
+	}
+	w.Server.Close()
+	if text, err := io.ReadAll(plain); err != nil || strings.Contains(string(text), "event: log") ||
+		!strings.Contains(string(text), "event: job") {
+		t.Errorf("without an offset: got %q, %v", text, err)
+	}
+	if text, err := io.ReadAll(with); err != nil || strings.Contains(string(text), "event: log") {
+		t.Errorf("a length comes again: %q, %v", text, err)
 	}
 }
 

@@ -174,6 +174,12 @@ func withhold(ctx context.Context, entries []job.Event) {
 	}
 }
 
+// GroupsOf returns the groups to which the sender of a request is limited; none if every group is allowed.
+func GroupsOf(ctx context.Context) []string {
+	who, _ := Who(ctx)
+	return who.Groups.List()
+}
+
 // CheckGroup refuses work in a group that is not among those of the sender.
 func CheckGroup(ctx context.Context, group string) error {
 	if who, ok := Who(ctx); ok && !who.Groups.Allow(group) {

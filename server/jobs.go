@@ -123,19 +123,30 @@ func (s *Server) tasks(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	if _, err := s.Store.Get(r.Context(), JobID(r)); err != nil {
+	j, err := s.Store.Get(r.Context(), JobID(r))
+	if err != nil {
 		return err
 	}
 	t, err := s.Store.Tasks(r.Context(), JobID(r))
 	if err != nil {
 		return err
 	}
-	return Reply(w, api.Tasks{Tasks: listed(t)})
+	answer := api.Tasks{Tasks: listed(t)}
+	by, _, err := ActorOf(r, "", "")
+	for i := range t {
+		if _, refused := s.Engine.Again(&j, &t[i], by); err == nil && refused == nil {
+			answer.Retry = append(answer.Retry, t[i].Name)
+		}
+	}
+	return Reply(w, answer)
 }
 
 func (s *Server) log(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
-	offset, limit := p.Number("offset", 0, 1<<62), p.Number("limit", 1, 10_000)
+	offset, limit, tail := p.Number("offset", 0, 1<<62), p.Number("limit", 1, 10_000), p.Number("tail", 1, 10_000)
+	if tail > 0 && (offset > 0 || limit > 0) {
+		p.Wrong("tail goes without offset and limit")
+	}
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -145,7 +156,11 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) error {
 	if s.Logs == nil {
 		return Reply(w, api.Log{Lines: []api.Line{}})
 	}
-	c, err := s.Logs.Read(JobID(r), offset, int(limit))
+	read := func() (api.Log, error) { return s.Logs.Read(JobID(r), offset, int(limit)) }
+	if tail > 0 {
+		read = func() (api.Log, error) { return s.Logs.Tail(JobID(r), int(tail)) }
+	}
+	c, err := read()
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (s *Server) OnList(ctx context.Context) []Link {
 func (s *Server) linksOf(ctx context.Context, of func(*Pages) []Link) (all []Link) {
 	for i := range s.parts {
 		for _, l := range of(&s.parts[i].Pages) {
-			if s.MayUse(ctx, l.Who) {
+			if s.mayOpen(ctx, &l) {
 				all = append(all, l)
 			}
 		}
@@ -70,9 +70,31 @@ func (s *Server) linksOf(ctx context.Context, of func(*Pages) []Link) (all []Lin
 
 // MayUse reports whether the sender of a request has a role that a route for the given role admits.
 func (s *Server) MayUse(ctx context.Context, role Role) bool {
+	return s.may(ctx, &Route{Method: http.MethodGet, Who: role})
+}
+
+// may reports whether the sender of a request may use a route.
+func (s *Server) may(ctx context.Context, r *Route) bool {
 	who, known := Who(ctx)
-	page := Route{Method: http.MethodGet, Who: role}
-	return s.Identities == nil || role == Anyone || known && page.permits(&who)
+	return s.Identities == nil || r.Who == Anyone || known && r.permits(&who)
+}
+
+// routeOf returns the route of a method and a pattern; nil: there is none.
+func (s *Server) routeOf(method, pattern string) *Route {
+	for i := range s.all {
+		if r := &s.all[i]; r.Method == method && r.Pattern == pattern {
+			return r
+		}
+	}
+	return nil
+}
+
+// mayOpen reports whether the sender of a request may open the page of a link: by its route, if that has its path.
+func (s *Server) mayOpen(ctx context.Context, l *Link) bool {
+	if r := s.routeOf(http.MethodGet, l.Path); r != nil {
+		return s.may(ctx, r)
+	}
+	return s.MayUse(ctx, l.Who)
 }
 
 // NameOf returns what jobs of a kind are called; of a kind without a name, its kind.

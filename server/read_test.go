@@ -98,6 +98,13 @@ func TestEverythingAboutAJob(t *testing.T) {
 		log.Lines[0].Msg != "the road is flooded" || string(log.Lines[0].Attrs) != `{"river":"Elbe"}` {
 		t.Errorf("got %+v, %v", log, err)
 	}
+	logs.Logger(id, 3, "Sorting").Warn("the road is free")
+	if log, err := w.Client.LogTail(t.Context(), id, 1); err != nil || len(log.Lines) != 1 ||
+		log.Lines[0].Msg != "the road is free" || log.Next == 0 || log.More {
+		t.Errorf("got %+v, %v", log, err)
+	}
+	w.Problem(w.Request(http.MethodGet, "/api/v1/jobs/"+string(id)+"/log?tail=1&offset=1", ""), http.StatusBadRequest,
+		job.Invalid)
 	if tasks, err := w.Client.Tasks(t.Context(), id); err != nil || len(tasks) != 0 {
 		t.Errorf("got %v, %v", tasks, err)
 	}

@@ -16,6 +16,7 @@ var reasonIn = map[string]any{
 	"POST /api/v1/jobs/{id}/events/{event}": client.Act{},
 	"POST /api/v1/jobs/{id}/{event}":        client.Act{},
 	"PUT /api/v1/jobs/{id}/priority":        client.Priority{},
+	"POST /api/v1/jobs/{id}/tasks/retry":    client.TaskRetry{},
 	"PUT /api/v1/holds":                     client.Hold{},
 	"DELETE /api/v1/holds":                  nil,
 	"DELETE /api/v1/locks":                  nil,

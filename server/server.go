@@ -66,6 +66,10 @@ type Options struct {
 // Logs reads the logs of jobs; *joblog.Logs is one.
 type Logs interface {
 	Read(id job.ID, offset int64, n int) (api.Log, error)
+	// Tail returns the last n lines, as far as they can be read at once.
+	Tail(id job.ID, n int) (api.Log, error)
+	// Size returns the length in bytes.
+	Size(id job.ID) (int64, error)
 }
 
 // Storage is the file system of the data directory.

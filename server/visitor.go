@@ -45,13 +45,8 @@ func (s *Server) Visitor(r *http.Request) Visitor {
 // Permits reports whether the sender of a request may use a route, such as "POST /api/v1/jobs/{id}/{event}", so that
 // pages show what the sender may do. Which jobs it may see is decided in the route.
 func (s *Server) Permits(r *http.Request, method, pattern string) bool {
-	for i := range s.all {
-		if route := &s.all[i]; route.Method == method && route.Pattern == pattern {
-			who, ok := Who(r.Context())
-			return s.Identities == nil || ok && route.permits(&who) || route.Who == Anyone
-		}
-	}
-	return false
+	route := s.routeOf(method, pattern)
+	return route != nil && s.may(r.Context(), route)
 }
 
 // signInAt is the address of the sign-in page for a request that needs an identity.

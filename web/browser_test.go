@@ -24,7 +24,7 @@ import (
 func TestBrowser(t *testing.T) {
 	w := office(t)
 	set := map[string]any{"failedTitle": "Letter to Anna", "cause": "the address does not exist", "group": "maps",
-		"bulkEvent": "retry", "failedState": "Lost"}
+		"bulkEvent": "retry", "failedState": "Lost", "hostile": hostile}
 	evil := w.order(t, hostile+" "+strings.Repeat("long", 200), hostile[:40], "evil")
 	for i := range 60 {
 		w.order(t, fmt.Sprint("Letter ", i), "many", "ann")
@@ -33,6 +33,7 @@ func TestBrowser(t *testing.T) {
 	set["followed"] = w.order(t, "An atlas", "atlases", "ben")
 	failed := w.fail(t, w.order(t, "Letter to Anna", "letters", "cleo"), set["cause"].(string))
 	set["failed"] = failed
+	set["logged"] = w.order(t, "A long letter", "letters", "cleo") // the suite is its worker
 	set["pages"] = []string{"/", "/mine", "/jobs", "/jobs?group=many", "/jobs/" + string(failed), "/jobs/" +
 		string(evil),
 		"/jobs/" + string(failed) + "?entry=1", "/jobs/" + string(failed) + "/log", "/search?name=" +
@@ -54,7 +55,7 @@ func TestScreenshots(t *testing.T) {
 		Why: "the maps move to another building"}); err != nil {
 		t.Fatal(err)
 	}
-	w.Shots(t, "light,dark", "web-overview=/", "web-jobs=/jobs", "web-job=/jobs/"+string(failed))
+	w.Shots(t, "web-overview=/", "web-jobs=/jobs", "web-job=/jobs/"+string(failed))
 }
 
 // postOffice is a server with letters, which a worker of the test works on.

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ import (
 const (
 	jobHistory  = server.MostPage // entries from which the timeline is made
 	jobChildren = 10
+	jobLines    = 20 // of the end of its log
 )
 
 // jobInput is what the API answers about a job.
@@ -28,13 +30,14 @@ type jobInput struct {
 	Job      api.Job
 	Why      api.Explanation
 	History  []job.Event // the newest, oldest first
-	Tasks    []job.Task
+	Tasks    api.Tasks
 	Children api.Page
 	Diagram  template.HTML
+	Log      logView
 	Entry    int64 // of the history, whose state is shown; 0: the last
 	Now      time.Time
 	By       lifecycle.Actor // as whom the reader acts
-	Operator bool
+	Reorders bool            // the reader may change priorities
 }
 
 // jobView is what the page shows.
@@ -47,6 +50,7 @@ type jobView struct {
 	Entry    int64
 	First    int64 // number of the first entry that the slider reaches
 	Blockers []blockerView
+	Queue    *api.QueuePosition // then
 	Rule     string
 	Chain    []job.Event
 	Attempts string
@@ -55,6 +59,7 @@ type jobView struct {
 	Stays    []stay
 	Claims   string
 	Tasks    []taskRow
+	Unnamed  bool // the server does not know who the reader is
 	Children childrenView
 	Diagram  template.HTML
 	History  []historyRow
@@ -63,7 +68,7 @@ type jobView struct {
 	Broken   bool // a hash does not match
 	Spec     string
 	Data     string
-	Log      string        // its address
+	Log      logView
 	Files    string        // address of the page with its files; empty: it has none
 	Expected string        // when it should end
 	Page     string        // of the application, for the depositor
@@ -93,6 +98,7 @@ type taskRow struct {
 	Tone    Tone
 	Percent int
 	Since   string
+	Retry   bool // the reader may have it tried again
 }
 
 type childrenView struct {
@@ -125,7 +131,8 @@ type historyRow struct {
 func (h *handlers) job(r *http.Request) (*Frame, error) {
 	p := server.Params(r)
 	in := jobInput{Now: h.Engine.Clock().Now(), Entry: p.Number("entry", 1, 1<<53), By: lifecycle.Operator,
-		Operator: h.MayUse(r.Context(), server.Operator)}
+		Reorders: h.Permits(r, http.MethodPut, "/api/v1/jobs/{id}/priority")}
+	text := p.Text("text")
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
@@ -133,12 +140,13 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 		in.By = lifecycle.Owner
 	}
 	if h.Visitor(r).Role == identity.Auditor {
-		in.By, in.Operator = 0, false // an auditor reads
+		in.By = 0 // an auditor reads
 	}
-	if err := h.readJob(r, &in); err != nil {
+	if err := h.readJob(r, &in, text); err != nil {
 		return nil, err
 	}
 	v := viewJob(h.Pages, &in)
+	v.Unnamed = !h.Visitor(r).SignedIn
 	if path := h.FilesOf(&in.Job.Job); path != "" {
 		v.Files = JobPath(in.Job.ID) + "/files"
 	}
@@ -161,14 +169,13 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 	}
 	f.Body = v
 	if !in.Job.Ended && !v.Past {
-		f.Events = "/api/v1/jobs/" + url.PathEscape(string(in.Job.ID)) + "/events?after=" +
-			strconv.FormatInt(in.Job.Seq, 10)
+		f.Events = eventsOf(&in.Job.Job, &in.Log)
 	}
 	return f, nil
 }
 
-// readJob asks the API about a job.
-func (h *handlers) readJob(r *http.Request, in *jobInput) error {
+// readJob asks the API about a job, and for the lines of its log that contain a text.
+func (h *handlers) readJob(r *http.Request, in *jobInput, text string) error {
 	path := "/api/v1/jobs/" + url.PathEscape(r.PathValue("id"))
 	if err := h.Get(r, path, &in.Job); err != nil {
 		return err
@@ -191,7 +198,14 @@ func (h *handlers) readJob(r *http.Request, in *jobInput) error {
 	if err := cmp.Or(h.Get(r, path+"/why"+at, &in.Why), h.Get(r, path+"/tasks", &tasks)); err != nil {
 		return err
 	}
-	in.Tasks = tasks.Tasks
+	in.Tasks = tasks
+	if in.Entry == 0 {
+		log, err := h.readLog(r, in.Job.ID, 0, text, jobLines)
+		if err != nil {
+			return err
+		}
+		in.Log, in.Log.Form = log, JobPath(in.Job.ID)+"#log"
+	}
 	if in.Job.Children.Expected > 0 {
 		if err := h.Get(r, path+"/children?limit="+strconv.Itoa(jobChildren), &in.Children); err != nil {
 			return err
@@ -216,10 +230,10 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 	j := &record
 	v := jobView{Row: RowOf(kinds, in.Now, j), Progress: in.Job.Progress, Owners: strings.Join(nonEmpty(j.Group,
 		j.Owner), ", "),
-		Past: in.Entry > 0, At: in.Why.At, Entry: cmp.Or(in.Entry, j.Seq), First: 1, Rule: in.Why.Rule,
-		Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not, Diagram: in.Diagram,
-		Spec: pretty(j.Spec), Data: pretty(j.Data), Log: JobPath(j.ID) + "/log", Page: in.Job.Links["page"],
-		Reorders: in.Operator && !j.Ended && in.Entry == 0}
+		Past: in.Entry > 0, At: in.Why.At, Entry: cmp.Or(in.Entry, j.Seq), First: 1, Queue: in.Why.Queue,
+		Rule: in.Why.Rule, Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not, Diagram: in.Diagram,
+		Spec: pretty(j.Spec), Data: pretty(j.Data), Log: in.Log, Page: in.Job.Links["page"],
+		Reorders: in.Reorders && !j.Ended && in.Entry == 0}
 	if v.Past {
 		j.Position, j.Message, v.Progress = in.Why.Position, "", nil
 		stage := kinds.Stage(j.Kind, j.State)
@@ -242,11 +256,12 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 		v.Blockers = append(v.Blockers, one)
 	}
 	v.Stays = staysOf(kinds, j, in.History, in.Now)
-	for i := range in.Tasks {
-		t := &in.Tasks[i]
+	for i := range in.Tasks.Tasks {
+		t := &in.Tasks.Tasks[i]
 		stage := kinds.Stage(t.Kind, t.State)
 		v.Tasks = append(v.Tasks, taskRow{*t, ToneOf(&stage, stage.Outcome, stage.Kind == lifecycle.End, false),
-			percent(t.Done, t.Total), Ago(in.Now, t.Changed)})
+			percent(t.Done, t.Total), Ago(in.Now, t.Changed), !v.Past && in.By != 0 &&
+				slices.Contains(in.Tasks.Retry, t.Name)})
 	}
 	v.Children = childrenOf(kinds, in)
 	v.setHistory(in)
@@ -374,6 +389,17 @@ func (h *handlers) act(r *http.Request, form *Form) (to, done string, err error)
 	id, event := r.PathValue("id"), r.PathValue("event")
 	_, err = h.Ask(r, http.MethodPost, "/api/v1/jobs/"+url.PathEscape(id)+"/events/"+url.PathEscape(event), a)
 	return JobPath(job.ID(id)), "Done: " + event, err
+}
+
+// retryTask has a task tried again.
+func (h *handlers) retryTask(r *http.Request, form *Form) (to, done string, err error) {
+	a := api.TaskRetry{Task: form.Text("task"), Actor: form.Line("actor"), Note: form.Line("note")}
+	if err := form.Err(); err != nil {
+		return "", "", err
+	}
+	id := r.PathValue("id")
+	_, err = h.Ask(r, http.MethodPost, "/api/v1/jobs/"+url.PathEscape(id)+"/tasks/retry", a)
+	return JobPath(job.ID(id)), "The task is tried again: " + a.Task, err
 }
 
 // priority moves a job in its queue.

@@ -20,6 +20,7 @@ type jobsView struct {
 	Kinds  []choice
 	States []choice
 	Ends   []choice
+	Groups []choice // to which the reader is limited; none: to no groups
 	Rows   []Row
 	Total  string // how many match, if it is known at no cost
 	First  string // address of the first page, on the others
@@ -52,12 +53,19 @@ func (h *handlers) jobs(w http.ResponseWriter, r *http.Request) error {
 
 func (h *handlers) jobList(r *http.Request) (*Frame, error) {
 	q := r.URL.Query()
+	groups := server.GroupsOf(r.Context())
+	if len(groups) > 0 && q.Get("group") == "" {
+		q.Set("group", groups[0]) // a list is of one of them
+	}
 	var page api.Page
 	if err := h.Get(r, With("/api/v1/jobs", q), &page); err != nil {
 		return nil, err
 	}
 	v := viewJobs(h.Pages, time.Now(), q, &page)
 	v.User = server.IsUser(r.Context())
+	for _, group := range groups {
+		v.Groups = append(v.Groups, choice{group, group, group == q.Get("group")})
+	}
 	if h.MayUse(r.Context(), server.Operator) {
 		var queue api.Queue
 		if err := h.Get(r, "/api/v1/queue", &queue); err != nil {

@@ -16,15 +16,19 @@ import (
 // logLines is how many lines the page about a log shows.
 const logLines = 500
 
-// logView is what the page shows.
+// logView is what a page shows of a log.
 type logView struct {
-	ID    job.ID
 	Text  string // that the lines contain
+	Tail  int64  // only so many of the last lines; 0: a page of all
 	Lines []logLine
 	Read  int
+	Size  int64  // of the log, as far as it was read
+	More  bool   // there are lines behind those that were read
 	Next  string // address of what follows; empty at the end
 	Begin string // address of the beginning; empty there
 	Job   string
+	Here  string // address of these lines
+	Form  string // address of the page that shows those with a text
 }
 
 type logLine struct {
@@ -35,7 +39,7 @@ type logLine struct {
 
 func (h *handlers) log(r *http.Request) (*Frame, error) {
 	p := server.Params(r)
-	offset, text := p.Number("offset", 0, 1<<62), p.Text("text")
+	offset, text, tail := p.Number("offset", 0, 1<<62), p.Text("text"), p.Number("tail", 1, logLines)
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
@@ -45,41 +49,65 @@ func (h *handlers) log(r *http.Request) (*Frame, error) {
 	if err := h.Get(r, path, &j); err != nil {
 		return nil, err
 	}
-	var log api.Log
-	v := logView{ID: id, Text: text, Job: JobPath(id)}
-	for at := offset; ; at = log.Next { // a search reads on until the page is full
-		log = api.Log{}
-		if err := h.Get(r, fmt.Sprintf("%s/log?limit=%d&offset=%d", path, logLines, at), &log); err != nil {
-			return nil, err
-		}
-		v.Read += len(log.Lines)
-		v.Lines = append(v.Lines, linesOf(log.Lines, text)...)
-		if !log.More || text == "" || len(v.Lines) >= logLines || v.Read >= 100*logLines {
-			break
-		}
+	v, err := h.readLog(r, id, offset, text, tail)
+	if err != nil {
+		return nil, err
 	}
+	f := &Frame{Title: "Log", Lead: TitleOf(h.Pages, &j.Job), Up: server.Link{Title: TitleOf(h.Pages, &j.Job),
+		Path: v.Job}, Body: v}
+	if !j.Ended {
+		f.Events = eventsOf(&j.Job, &v)
+	}
+	return f, nil
+}
+
+// eventsOf is the stream of the changes of a job and of its log, as far as it was not read.
+func eventsOf(j *job.Job, log *logView) string {
+	return fmt.Sprintf("/api/v1/jobs/%s/events?after=%d&offset=%d", url.PathEscape(string(j.ID)), j.Seq, log.Size)
+}
+
+// readLog reads the lines of a log that contain a text, from an offset on until a page is full, or the last ones.
+func (h *handlers) readLog(r *http.Request, id job.ID, offset int64, text string, tail int64) (logView, error) {
+	v := logView{Text: text, Tail: tail, Job: JobPath(id), Form: JobPath(id) + "/log"}
 	address := func(at int64) string {
 		q := url.Values{}
-		if at > 0 {
-			q.Set("offset", strconv.FormatInt(at, 10))
+		for name, n := range map[string]int64{"offset": at, "tail": tail} {
+			if n > 0 {
+				q.Set(name, strconv.FormatInt(n, 10))
+			}
 		}
 		if text != "" {
 			q.Set("text", text)
 		}
 		return With(v.Job+"/log", q)
 	}
-	if log.More {
-		v.Next = address(log.Next)
+	v.Here = address(offset)
+	path := "/api/v1/jobs/" + url.PathEscape(string(id)) + "/log?"
+	for at := offset; ; at = v.Size { // a search reads on
+		query := fmt.Sprintf("limit=%d&offset=%d", logLines, at)
+		if tail > 0 && text == "" {
+			query = fmt.Sprintf("tail=%d", tail)
+		}
+		var log api.Log
+		if err := h.Get(r, path+query, &log); err != nil {
+			return v, err
+		}
+		v.Read, v.Size, v.More = v.Read+len(log.Lines), log.Next, log.More
+		v.Lines = append(v.Lines, linesOf(log.Lines, text)...)
+		if tail > 0 {
+			v.Lines = v.Lines[max(0, len(v.Lines)-int(tail)):]
+		}
+		if !log.More || text == "" || tail == 0 && len(v.Lines) >= logLines || v.Read >= 100*logLines {
+			break
+		}
+	}
+	if v.More && tail == 0 {
+		v.Next = address(v.Size)
 	}
 	if offset > 0 {
 		v.Begin = address(0)
 	}
-	f := &Frame{Title: "Log", Lead: TitleOf(h.Pages, &j.Job), Up: server.Link{Title: TitleOf(h.Pages, &j.Job),
-		Path: v.Job}, Body: v}
-	if !j.Ended {
-		f.Events = path + "/events?after=" + strconv.FormatInt(j.Seq, 10)
-	}
-	return f, nil
+	return v, nil
 }
 
 // linesOf selects the lines that contain a text, without regard to case.

@@ -52,6 +52,13 @@ func PageRoute(pattern string, who server.Role, doc string, query []openapi.Para
 		IO: openapi.IO{Media: openapi.HTML, Query: query, Also: map[int]any{http.StatusSeeOther: nil}}}
 }
 
+// WithinGroups opens a route to people who are limited to groups: the operations that its handler asks limit what it
+// shows and does.
+func WithinGroups(r server.Route) server.Route {
+	r.Grouped = true
+	return r
+}
+
 // bare refuses every parameter before the handler of a page that reads none.
 func bare(handle func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -73,14 +80,14 @@ func FormRoute(pattern string, who server.Role, doc string,
 // workRoutes lists the pages about work: the lists and the search.
 func (h *handlers) workRoutes() []server.Route {
 	return []server.Route{
-		PageRoute("/mine", server.Own,
+		WithinGroups(PageRoute("/mine", server.Own,
 			"A page with the jobs of the user: what needs attention, what is in progress, what ended.",
-			nil, h.Show("mine.html", h.mine)),
-		PageRoute("/jobs", server.Own, "A page with jobs and their filters, as the list of the API has them.",
-			openapi.Filters("parent"), h.jobs),
-		PageRoute("/search", server.Own,
+			nil, h.Show("mine.html", h.mine))),
+		WithinGroups(PageRoute("/jobs", server.Own,
+			"A page with jobs and their filters, as the list of the API has them.", openapi.Filters("parent"), h.jobs)),
+		WithinGroups(PageRoute("/search", server.Own,
 			"Opens the page of the job that a name means, or lists the jobs that it may mean.",
-			openapi.Query("name"), h.search),
+			openapi.Query("name"), h.search)),
 		PageRoute("/queues", server.Operator, "A page with the number of jobs by kind and state, and the open batches.",
 			nil, h.Show("queues.html", h.queues)),
 		FormRoute("/theme", server.Anyone, "Chooses the colors of the pages: auto, light, dark or contrast.", h.theme),
@@ -92,19 +99,22 @@ func (h *handlers) jobRoutes() []server.Route {
 	return []server.Route{
 		PageRoute("/jobs/{id}", server.Person,
 			"A page about a job: state, reasons, what can be done, timeline, tasks, log, "+
-				"history; entry shows it as it was after an entry of its history.", openapi.Query("entry"),
+				"history; entry shows it as it was after an entry of its history, text the lines of the log with it.",
+			openapi.Query("entry", "text"),
 			h.Show("job.html", h.job)),
 		PageRoute("/jobs/{id}/log", server.Person,
-			"A page with the log of a job: offset, and text that lines must contain.",
-			openapi.Query("offset", "text"), h.Show("log.html", h.log)),
+			"A page with the log of a job: offset, or the last lines: tail, and text that lines must contain.",
+			openapi.Query("offset", "tail", "text"), h.Show("log.html", h.log)),
 		{Method: http.MethodGet, Pattern: "/jobs/{id}/log.txt", Who: server.Person, Doc: "The log of a job as text.",
 			Handle: h.logText, IO: openapi.IO{Media: openapi.Text}},
 		PageRoute("/jobs/{id}/files", server.Person, "A page with the files of a job and their digests: after.",
 			openapi.Query("after"), h.Show("files.html", h.files)),
 		FormRoute("/jobs/{id}/events/{event}", server.Person, "Causes an event as the form of the page asks.",
 			h.Post(h.act)),
-		FormRoute("/jobs/{id}/reorder", server.Operator, "Changes the priority as the form of the page asks.",
-			h.Post(h.priority)),
+		FormRoute("/jobs/{id}/tasks/retry", server.Person, "Has a task tried again as the form of the page asks.",
+			h.Post(h.retryTask)),
+		WithinGroups(FormRoute("/jobs/{id}/reorder", server.Operator,
+			"Changes the priority as the form of the page asks.", h.Post(h.priority))),
 	}
 }
 

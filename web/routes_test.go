@@ -1,18 +1,23 @@
 package web_test
 
 import (
+	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
+	"github.com/stagepost/stagepost/server/token"
 	"github.com/stagepost/stagepost/web"
 )
 
@@ -47,6 +52,9 @@ func sent(w *servertest.Harness, path string, fields ...string) *http.Request {
 
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u202e"
 
+// posts matches the beginning of a form of a page.
+var posts = regexp.MustCompile(`<form method="post" action="([^"]+)"`)
+
 // TestPagesEscape opens every page with jobs whose every text is hostile.
 func TestPagesEscape(t *testing.T) {
 	w := servertest.Open(t, nil, nil, part)
@@ -79,6 +87,13 @@ func TestPagesEscape(t *testing.T) {
 				t.Errorf("%s has %q", path, never)
 			}
 		}
+		for _, of := range posts.FindAllStringSubmatch(page, -1) { // a form leads to a route
+			r := w.Request(http.MethodPost, of[1], "no form")
+			r.Header.Set("Content-Type", "text/plain")
+			if answer, text := w.Ask(r); answer.StatusCode != http.StatusUnsupportedMediaType {
+				t.Errorf("%s posts to %s: %s %s", path, of[1], answer.Status, text)
+			}
+		}
 		for _, want := range []string{`<html lang="en"`, `<main id="main"`, `href="#main"`, "<h1>", "</html>"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s lacks %q", path, want)
@@ -91,6 +106,192 @@ func TestPagesEscape(t *testing.T) {
 	if _, page := browser(w, w.Request(http.MethodGet, "/jobs/"+string(id), "")); !strings.Contains(page,
 		"&lt;script&gt;spec()") || !strings.Contains(page, "&lt;script&gt;x()") {
 		t.Error("the control: the page does not show the hostile texts")
+	}
+}
+
+// TestLogOfAJob: the page about a job shows the last lines of its log and those with a text, and follows it. The text of
+// a line is hostile.
+func TestLogOfAJob(t *testing.T) {
+	w := servertest.Open(t, nil, nil, part)
+	id := w.Post(engine.Order{}).ID
+	path := "/jobs/" + string(id)
+	claimed, err := w.Client.Claim(t.Context(), api.Claim{Worker: "clerk", N: 1,
+		From: []job.KindState{{Kind: "test.letter", State: "Posted"}}})
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("got %v, %v", claimed, err)
+	}
+	report := api.Report{Job: id, Epoch: claimed[0].Epoch}
+	for n := range int64(700) {
+		report.Log = append(report.Log, api.LogEntry{N: n + 1, Text: fmt.Sprintf("line-%d.", n)})
+	}
+	report.Log[3].Text += hostile
+	report.Log[690].Text += hostile
+	if _, err := w.Client.Update(t.Context(), api.Reports{Worker: "clerk", Reports: []api.Report{report}}); err != nil {
+		t.Fatal(err)
+	}
+	if answer, _ := browser(w, sent(w, path+"/reorder", "priority", "7")); answer.StatusCode != http.StatusSeeOther {
+		t.Fatalf("got %s", answer.Status) // so that entry 1 is the past
+	}
+	for _, c := range []struct {
+		path string
+		has  []int // lines
+		not  []int
+	}{
+		{path, []int{680, 690, 699}, []int{3, 679}},
+		{path + "?text=SCRIPT", []int{3, 690}, []int{680, 699}},
+		{path + "?text=line-7", []int{7, 70, 71, 79}, []int{1, 699}},
+		{path + "?text=line-1", []int{180, 199}, []int{1, 179, 699}},
+		{path + "/log", []int{0, 499}, []int{500}},
+		{path + "/log?tail=2", []int{698, 699}, []int{0, 697}},
+		{path + "/log?tail=1&text=script", []int{690}, []int{3, 699}},
+		{path + "/log?text=script", []int{3, 690}, []int{0, 699}},
+		{path + "?entry=1", nil, []int{3, 690, 699}},
+	} {
+		_, page := browser(w, w.Request(http.MethodGet, c.path, ""))
+		shows := func(n int) bool { return strings.Contains(page, fmt.Sprintf("line-%d.", n)) }
+		for _, n := range c.has {
+			if !shows(n) {
+				t.Errorf("%s lacks line %d", c.path, n)
+			}
+		}
+		for _, n := range c.not {
+			if shows(n) {
+				t.Errorf("%s has line %d", c.path, n)
+			}
+		}
+		if strings.Contains(page, "<script>") || strings.Contains(page, "<img") || strings.Contains(page, "\u202e") {
+			t.Errorf("%s runs what a line contains", c.path)
+		}
+		if strings.Contains(page, "&amp;offset=") == strings.Contains(c.path, "entry") {
+			t.Errorf("%s: the stream does not follow its log, or a page of the past does", c.path)
+		}
+	}
+}
+
+// TestWithinGroups: who is limited to groups gets the pages about jobs of these groups, and the form that the API
+// permits. The control is an operator without groups.
+func TestWithinGroups(t *testing.T) {
+	secrets := map[string]token.Secret{}
+	g := servertest.GuardWith(t, func(g *servertest.Guarded, _ *server.Options) {
+		for _, e := range []token.Entry{{Role: identity.Operator, Owner: "maps", Groups: "maps,plans"},
+			{Role: identity.Depositor, Owner: "cleo", Groups: "maps"}} {
+			secret, err := token.New(rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			secrets[e.Owner], e.Hash = secret, secret.Hash()
+			if err := token.Add(g.File, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}, part)
+	mine := g.Post(engine.Order{Owner: "cleo", Group: "maps"}).ID
+	plan := g.Post(engine.Order{Owner: "ann", Group: "plans"}).ID
+	foreign := g.Post(engine.Order{Owner: "cleo", Group: "photos"}).ID
+	for _, c := range []struct {
+		who, path string
+		sees      []job.ID
+		not       []job.ID
+	}{
+		{"cleo", "/jobs", []job.ID{mine}, []job.ID{plan, foreign}},
+		{"cleo", "/mine", []job.ID{mine}, []job.ID{plan, foreign}},
+		{"maps", "/jobs", []job.ID{mine}, []job.ID{plan, foreign}}, // the first of its groups
+		{"maps", "/jobs?group=plans", []job.ID{plan}, []job.ID{mine, foreign}},
+		{"maps", "/mine", []job.ID{mine, plan}, []job.ID{foreign}},
+	} {
+		_, page := browser(g.Harness, g.With(secrets[c.who].Reveal(), http.MethodGet, c.path, ""))
+		for _, id := range c.sees {
+			if !strings.Contains(page, string(id)) {
+				t.Errorf("%s, %s: it lacks %s: %s", c.who, c.path, id, page)
+			}
+		}
+		for _, id := range c.not {
+			if strings.Contains(page, string(id)) {
+				t.Errorf("%s, %s: it has %s", c.who, c.path, id)
+			}
+		}
+		if !strings.Contains(page, `href="/jobs"`) || strings.Contains(page, `href="/holds"`) {
+			t.Errorf("%s, %s: its navigation is that of others", c.who, c.path)
+		}
+	}
+	for who, c := range map[string]struct {
+		secret  string
+		own     int // status of the form of a job in maps, and of one in photos
+		foreign int
+		offered bool
+	}{
+		"operator of maps":  {secrets["maps"].Reveal(), http.StatusSeeOther, http.StatusNotFound, true},
+		"depositor of maps": {secrets["cleo"].Reveal(), http.StatusForbidden, http.StatusForbidden, false},
+		"operator":          {g.Tokens[identity.Operator], http.StatusSeeOther, http.StatusSeeOther, true},
+	} {
+		_, page := browser(g.Harness, g.With(c.secret, http.MethodGet, "/jobs/"+string(mine), ""))
+		if strings.Contains(page, "/reorder") != c.offered {
+			t.Errorf("%s: the form is offered: %v", who, !c.offered)
+		}
+		for id, want := range map[job.ID]int{mine: c.own, foreign: c.foreign} {
+			r := sent(g.Harness, "/jobs/"+string(id)+"/reorder", "priority", "7", "note", "x")
+			r.Header.Set("Authorization", "Bearer "+c.secret)
+			if answer, text := browser(g.Harness, r); answer.StatusCode != want {
+				t.Errorf("%s, %s: got %s, want %d: %s", who, id, answer.Status, want, text)
+			}
+		}
+		home, _ := browser(g.Harness, g.With(c.secret, http.MethodGet, "/", ""))
+		if (home.Header.Get("Location") == "/mine") != (who != "operator") {
+			t.Errorf("%s: GET / leads to %q", who, home.Header.Get("Location"))
+		}
+	}
+}
+
+// TestRetryTask: the page about a job has a button for each task that may be tried again now, and no other; the form
+// has the task tried again. A depositor gets none.
+func TestRetryTask(t *testing.T) {
+	g := servertest.Guard(t, part)
+	id := g.Post(engine.Order{Owner: "ann"}).ID
+	workers, err := client.New(g.Web.URL, client.Options{Token: client.NewSecret(g.Tokens[identity.Admin])})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := workers.Claim(t.Context(), api.Claim{Worker: "clerk", N: 1,
+		From: []job.KindState{{Kind: "test.letter", State: "Posted"}}})
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("got %v, %v", claimed, err)
+	}
+	report := api.Report{Job: id, Epoch: claimed[0].Epoch, Tasks: []job.Task{
+		{Name: "seal", Kind: "test.part", State: "Failed", Message: "no wax"}, {Name: hostile, Kind: "test.part",
+			State: "Failed"}, {Name: "fold", Kind: "test.part", State: "Finished"}}}
+	if _, err := workers.Update(t.Context(), api.Reports{Worker: "clerk",
+		Reports: []api.Report{report}}); err != nil {
+		t.Fatal(err)
+	}
+	path := "/jobs/" + string(id)
+	button := regexp.MustCompile(`name="task" value="([^"]*)"`)
+	for role, want := range map[identity.Role]int{identity.Operator: 2, identity.Depositor: 0, identity.Auditor: 0} {
+		_, page := browser(g.Harness, g.With(g.Tokens[role], http.MethodGet, path, ""))
+		if got := button.FindAllString(page, -1); len(got) != want || !strings.Contains(page, "no wax") ||
+			strings.Contains(page, "<script>") {
+			t.Errorf("%s: got %q, want %d buttons", role, got, want)
+		}
+	}
+	retry := func(role identity.Role, task string) (*http.Response, string) {
+		r := sent(g.Harness, path+"/tasks/retry", "task", task, "note", "wax came")
+		r.Header.Set("Authorization", "Bearer "+g.Tokens[role])
+		return browser(g.Harness, r)
+	}
+	if answer, page := retry(identity.Depositor, "seal"); answer.StatusCode != http.StatusConflict {
+		t.Errorf("a depositor: got %s %s", answer.Status, page)
+	}
+	if answer, page := retry(identity.Operator, "seal"); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("got %s %s", answer.Status, page)
+	}
+	if answer, _ := retry(identity.Operator, "seal"); answer.StatusCode != http.StatusConflict {
+		t.Errorf("a task that is not Failed: got %s", answer.Status)
+	}
+	if answer, _ := retry(identity.Operator, "stamp"); answer.StatusCode != http.StatusNotFound {
+		t.Errorf("an unknown task: got %s", answer.Status)
+	}
+	tasks, err := g.Store().Tasks(t.Context(), id)
+	if err != nil || len(tasks) != 3 || tasks[2].Name != "seal" || tasks[2].State != "Created" {
+		t.Errorf("got %+v, %v", tasks, err)
 	}
 }
 
@@ -218,7 +419,8 @@ func TestTimeTravel(t *testing.T) {
 		t.Errorf("now: %s", now)
 	}
 	if !strings.Contains(then, "This is how it was after entry 1") || strings.Contains(then, "What you can do") ||
-		!strings.Contains(then, `<span class="badge waiting">Posted</span> <span>since`) {
+		!strings.Contains(then, `<span class="badge waiting">Posted</span> <span>since`) ||
+		!strings.Contains(then, "It was the first in the queue") || strings.Contains(now, "in the queue") {
 		t.Errorf("then: %s", then)
 	}
 }

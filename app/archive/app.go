@@ -115,7 +115,7 @@ var preBackoff = engine.Backoff{First: 30 * time.Second, Max: 30 * time.Minute}
 func (a *App) Works() []engine.Work {
 	work := engine.Work{
 		Life: JobLife, Prefix: "arc", Keep: max(a.options.Keep, 0), Patience: a.patience,
-		Allow: a.Allow, Accompany: a.accompany, Announce: a.announce,
+		Allow: a.Allow, Accompany: a.accompany, Announce: a.announce, Again: again,
 		Steps: map[lifecycle.State]engine.Step{
 			Uninitialized:     a.step((*task).initialize),
 			Queued:            a.step((*task).started),

@@ -200,7 +200,8 @@ func onTaskCancel() lifecycle.Transition {
 }
 
 func onTaskRetry() lifecycle.Transition {
-	return on(Retry, Created, byEngine, "Another attempt of its phase makes another attempt of the task.").
+	return on(Retry, Created, byEngine|byOperator,
+		"Another attempt of its phase, or an operator while the phase runs, makes another attempt of the task.").
 		Restarts().Within(phaseAttempts)
 }
 

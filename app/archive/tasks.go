@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/engine/cause"
@@ -112,6 +112,7 @@ func (t *task) tasks(ctx context.Context) (map[string]job.Task, error) {
 // does not end the others. It gives nil only if all are Finished; else the error of a task that another attempt would
 // not help, if there is one.
 func (t *task) runTasks(ctx context.Context, names []string, most int, do func(context.Context, *part) error) error {
+	t.Changed() // what a person tries again from now on is noticed
 	have, err := t.tasks(ctx)
 	if err != nil {
 		return err
@@ -141,36 +142,27 @@ func (t *task) perform(
 ) ([]error, error) {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var (
-		changes = make(chan change)
-		wait    sync.WaitGroup
-		mu      sync.Mutex // guards errs
-		errs    []error
-	)
-	slots := make(chan struct{}, max(most, 1))
+	changes, slots := make(chan change), make(chan struct{}, max(most, 1))
+	g := newGroup(func(one job.Task) error {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-inner.Done():
+			return nil
+		}
+		return t.one(inner, one, changes, do)
+	}, func() { close(changes) })
 	for _, one := range open {
-		wait.Go(func() {
-			select {
-			case slots <- struct{}{}:
-				defer func() { <-slots }()
-			case <-inner.Done():
-				return
-			}
-			if err := t.one(inner, one, changes, do); err != nil {
-				mu.Lock()
-				errs = append(errs, err)
-				mu.Unlock()
-			}
-		})
+		g.begin(one)
 	}
-	go func() { wait.Wait(); close(changes) }()
-	err := t.record(inner, open, changes, stop)
+	g.release()
+	err := t.record(inner, open, changes, g, stop)
 	for range changes { // tasks that notice the end late
 	}
 	if err == nil {
 		err = context.Cause(inner)
 	}
-	return errs, err
+	return slices.Collect(maps.Values(g.errs)), err
 }
 
 // one runs a task.
@@ -220,9 +212,10 @@ func next(s lifecycle.State, e lifecycle.Event, by lifecycle.Actor) lifecycle.St
 	return to.State
 }
 
-// record commits the changes of tasks: those of state at once, progress now and then.
+// record commits the changes of tasks: those of state at once, progress now and then. Tasks that a person has tried
+// again begin in the group.
 func (t *task) record(
-	ctx context.Context, open []job.Task, changes <-chan change, stop context.CancelCauseFunc,
+	ctx context.Context, open []job.Task, changes <-chan change, g *group, stop context.CancelCauseFunc,
 ) error {
 	pending := map[string]job.Task{}
 	states := map[string]lifecycle.State{}
@@ -243,7 +236,20 @@ func (t *task) record(
 		return t.Save(ctx)
 	}
 	steps := newSteps(open)
-	for c := range changes {
+	for {
+		c, ok := change{}, false
+		select {
+		case c, ok = <-changes:
+		case <-t.Changed():
+			if err := t.beginAgain(ctx, g); err != nil {
+				stop(err)
+				return err
+			}
+			continue
+		}
+		if !ok {
+			break
+		}
 		pending[c.Name] = c.Task
 		steps.enter(c.Task)
 		t.Progress(steps.done, steps.total, "parts")

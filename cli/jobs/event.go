@@ -55,8 +55,14 @@ func (c *Commands) event() *cobra.Command {
 
 // EventCommand makes a command of one event, which is its name.
 func (c *Commands) EventCommand(e lifecycle.Event, short, long, example string) *cobra.Command {
-	var a Act
-	cmd := &cobra.Command{
+	cmd, _ := c.eventCommand(e, short, long, example)
+	return cmd
+}
+
+// eventCommand is EventCommand with the flags of the command.
+func (c *Commands) eventCommand(e lifecycle.Event, short, long, example string) (cmd *cobra.Command, a *Act) {
+	a = &Act{}
+	cmd = &cobra.Command{
 		Use:               string(e) + " ID...",
 		Short:             short,
 		Long:              long,
@@ -67,7 +73,7 @@ func (c *Commands) EventCommand(e lifecycle.Event, short, long, example string) 
 	}
 	a.Bind(cmd)
 	c.Complete(cmd, "as", "operator", "owner")
-	return cmd
+	return cmd, a
 }
 
 // causeAll causes an event on each job and prints the results. It continues after a job that refuses the event.

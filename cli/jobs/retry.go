@@ -1,12 +1,48 @@
 package jobs
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
 
 func (c *Commands) retry() *cobra.Command {
-	return c.EventCommand("retry", "Send failed jobs back to where they failed",
+	cmd, act := c.eventCommand("retry", "Send failed jobs back to where they failed",
 		`Sends failed jobs back to the phase they failed in; what earlier phases did is not done again. It is refused where a retry cannot help.
 A compute job has no way back: a new job is made of its files, and that is what is printed. For one that had completed it takes --confirm.
-All failed jobs of a kind, cause or collection: stagepost bulk retry.`,
+All failed jobs of a kind, cause or collection: stagepost bulk retry.
+With --task one failed task of a running archive job is tried again, while the job and its other tasks go on.`,
 		`  stagepost retry ing_01J9... --note 'the file is there now'
+  stagepost retry arc_01J9... --task activity/31 --note 'it may be read now'
   stagepost bulk retry --state Failed --cause network --note 'the line is back'`)
+	var task string
+	cmd.Flags().StringVar(&task, "task", "", "only this task of the job, as stagepost show has its name")
+	whole := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if task == "" {
+			return whole(cmd, args)
+		}
+		return c.retryTasks(cmd, task, args, act.Body())
+	}
+	return cmd
+}
+
+// retryTasks has a task of each job tried again on its own.
+func (c *Commands) retryTasks(cmd *cobra.Command, task string, ids []string, a client.Act) error {
+	ctx, cancel := c.Patient(cmd)
+	defer cancel()
+	api, err := c.API()
+	if err != nil {
+		return err
+	}
+	one := func(id job.ID) (client.Job, error) {
+		if err := c.Resolve(ctx, api, &id); err != nil {
+			return client.Job{}, err
+		}
+		return api.RetryTask(ctx, id, client.TaskRetry{Task: task, As: a.As, Actor: a.Actor, Note: a.Note,
+			Version: a.Version})
+	}
+	return c.Each(ids, one, func(*client.Job) string { return "task tried again" }, "OUTCOME",
+		func(j *client.Job) string { return string(j.Outcome) })
 }

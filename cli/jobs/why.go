@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,7 +58,8 @@ For a job that has ended it shows how it ended. With --at it shows a moment in t
 	return cmd
 }
 
-// Explain prints an explanation. In a pipe each line begins with what it is: state, reason, do, move, step, not.
+// Explain prints an explanation. In a pipe each line begins with what it is: state, reason, do, queue, move, step,
+// not.
 func (c *Commands) Explain(x *client.Explanation) error {
 	if c.Out.Mode == cli.ModePlain {
 		return c.explainPlain(x)
@@ -78,6 +80,9 @@ func (c *Commands) Explain(x *client.Explanation) error {
 	for i := range x.Blockers {
 		c.blocker(&x.Blockers[i], shown)
 	}
+	if x.Queue != nil {
+		c.Out.Line("  %s", c.Out.Local(x.Queue.Sentence))
+	}
 	c.chain(x)
 	c.moves(x, shown)
 	if len(x.Not) > 0 {
@@ -97,6 +102,9 @@ func (c *Commands) explainPlain(x *client.Explanation) error {
 		for _, r := range b.Remedies {
 			rows = append(rows, []string{"do", r.Command, r.Doc})
 		}
+	}
+	if q := x.Queue; q != nil {
+		rows = append(rows, []string{"queue", strconv.FormatInt(q.Ahead, 10), q.Sentence})
 	}
 	for _, m := range x.Moves {
 		rows = append(rows, []string{"move", string(m.Event), string(m.To), m.By.String(), m.Doc, m.Refused})

@@ -97,5 +97,6 @@ func (e *Explainer) whyThen(ctx context.Context, w *engine.Work, j job.Job, at t
 		b.Sentence += fmt.Sprintf("; %s by %s moved it to %s", next.Event, next.By, next.To)
 	}
 	x.Blockers = append(x.Blockers, b)
-	return x, nil
+	x.Queue, err = e.queueThen(ctx, w, &j, p.State, history[n:], at)
+	return x, err
 }

@@ -115,6 +115,58 @@ func TestReadGoesOn(t *testing.T) {
 	}
 }
 
+// TestTailIsTheEnd: the last whole lines, of a log of any length; Next continues behind them.
+func TestTailIsTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir, joblog.Options{MaxBytes: 4 << 20})
+	tail := func(n int) api.Log {
+		t.Helper()
+		c, err := l.Tail(id, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if c := tail(3); len(c.Lines) != 0 || c.Next != 0 {
+		t.Errorf("no log: got %+v", c)
+	}
+	log := l.Logger(id, 1, "Sorting")
+	log.Info("first")
+	if c := tail(3); len(c.Lines) != 1 || c.Lines[0].Msg != "first" {
+		t.Errorf("one line: got %+v", c)
+	}
+	for i := range 500 {
+		log.Info(fmt.Sprint(i), "long", strings.Repeat("x", 4000)) // 2 MB: the beginning is not read
+	}
+	c := tail(3)
+	if len(c.Lines) != 3 || c.Lines[0].Msg != "497" || c.Lines[2].Msg != "499" {
+		t.Errorf("got %d lines: %.300v", len(c.Lines), c.Lines)
+	}
+	if all := tail(10_000); len(all.Lines) > 300 || all.Lines[len(all.Lines)-1].Msg != "499" ||
+		all.Lines[0].Level != "INFO" {
+		t.Errorf("got %d lines, the first %.300v", len(all.Lines), all.Lines[0])
+	}
+	if n, err := l.Size(id); err != nil || n != c.Next {
+		t.Errorf("%d bytes, %v, and the last line ends at %d", n, err, c.Next)
+	}
+	log.Info("later")
+	if rest := read(t, l, id, c.Next, 0); len(rest.Lines) != 1 || rest.Lines[0].Msg != "later" {
+		t.Errorf("after the end: got %+v", rest)
+	}
+	_ = l.Close()
+	f, err := os.OpenFile(filepath.Join(dir, "WX", string(id)+".log"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"time":"2026-`); err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	if c := tail(1); len(c.Lines) != 1 || c.Lines[0].Msg != "later" {
+		t.Errorf("an unfinished line is left for later: got %+v", c)
+	}
+}
+
 func TestTornLineIsReportedAndEnded(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, joblog.Options{})
@@ -144,6 +196,12 @@ func TestIDsStayInside(t *testing.T) {
 	for _, bad := range []job.ID{"", "x", "../../../etc/passwd", "a/b_cc", "a\x00bcd", `a\bcd`, "..", "....",
 		job.ID(strings.Repeat("a", 200))} {
 		if _, err := l.Read(bad, 0, 0); job.KindOf(err) != job.Invalid {
+			t.Errorf("%q: got %v", bad, err)
+		}
+		if _, err := l.Tail(bad, 1); job.KindOf(err) != job.Invalid {
+			t.Errorf("%q: got %v", bad, err)
+		}
+		if _, err := l.Size(bad); job.KindOf(err) != job.Invalid {
 			t.Errorf("%q: got %v", bad, err)
 		}
 		if err := l.Remove(bad); job.KindOf(err) != job.Invalid {

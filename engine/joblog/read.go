@@ -2,12 +2,14 @@ package joblog
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine/internal/lines"
@@ -25,20 +27,13 @@ const (
 // a warning.
 func (l *Logs) Read(id job.ID, offset int64, n int) (api.Log, error) {
 	c := api.Log{Lines: []api.Line{}, Next: max(offset, 0)}
-	path, err := l.path(id)
-	if err != nil {
-		return c, err
-	}
 	if n <= 0 {
 		n = 1000
 	}
 	n = min(n, maxLines)
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil
-	}
-	if err != nil {
-		return c, &job.Error{Op: "log", Kind: job.Internal, ID: id, Err: err}
+	f, err := l.reader(id)
+	if f == nil {
+		return c, err
 	}
 	defer f.Close()
 	start := c.Next
@@ -50,7 +45,7 @@ func (l *Logs) Read(id job.ID, offset int64, n int) (api.Log, error) {
 			return c, nil
 		}
 		if err != nil {
-			return c, &job.Error{Op: "log", Kind: job.Internal, ID: id, Err: err}
+			return c, internal(id, err)
 		}
 		c.Next += int64(len(text))
 		if len(text) > 1 {
@@ -60,6 +55,75 @@ func (l *Logs) Read(id job.ID, offset int64, n int) (api.Log, error) {
 	_, err = r.Peek(1)
 	c.More = err == nil
 	return c, nil
+}
+
+// maxTail is how many bytes of the end of a log [Logs.Tail] reads.
+const maxTail = 1 << 20
+
+// Tail returns the last n lines, at most those in the last MiB. Next is the end of the last line.
+func (l *Logs) Tail(id job.ID, n int) (api.Log, error) {
+	c := api.Log{Lines: []api.Line{}}
+	f, err := l.reader(id)
+	if f == nil {
+		return c, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return c, internal(id, err)
+	}
+	start := max(0, info.Size()-maxTail)
+	text, err := io.ReadAll(io.NewSectionReader(f, start, info.Size()-start))
+	if err != nil {
+		return c, internal(id, err)
+	}
+	text = text[:bytes.LastIndexByte(text, '\n')+1] // an unfinished line is left for the next call
+	c.Next = start + int64(len(text))
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	if start > 0 {
+		lines = lines[1:] // its beginning may be missing
+	}
+	lines = slices.DeleteFunc(lines, func(line []byte) bool { return len(line) <= 1 })
+	for _, line := range lines[max(0, len(lines)-min(n, maxLines)):] {
+		c.Lines = append(c.Lines, parse(line))
+	}
+	return c, nil
+}
+
+// Size returns the length of a log in bytes; 0: there is none.
+func (l *Logs) Size(id job.ID) (int64, error) {
+	path, err := l.path(id)
+	if err != nil {
+		return 0, err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, nil
+	case err != nil:
+		return 0, internal(id, err)
+	}
+	return info.Size(), nil
+}
+
+// reader opens the log of a job; nil without an error: there is none.
+func (l *Logs) reader(id job.ID) (*os.File, error) {
+	path, err := l.path(id)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, internal(id, err)
+	}
+	return f, nil
+}
+
+func internal(id job.ID, err error) error {
+	return &job.Error{Op: "log", Kind: job.Internal, ID: id, Err: err}
 }
 
 func parse(text []byte) api.Line {

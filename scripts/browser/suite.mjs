@@ -72,6 +72,41 @@ await check("follow a job as it changes", async () => {
   await other.context().close();
 });
 
+await check("follow the log of a job, and search in it, with and without the script", async () => {
+  const send = async (what, body) => (await fetch(base + "/api/v1/worker/" + what, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json();
+  const { jobs: claimed } = await send("claim", { worker: "porter", n: 1000, from: [{ kind: "test.letter", state: "Posted" }] });
+  const { epoch } = claimed.find((c) => c.id === jobs.logged);
+  const log = (n, text) => send("update", { worker: "porter", reports: [{ job: jobs.logged, epoch, log: [{ n, text }] }] });
+  const page = await open({});
+  await page.goto(base + "/jobs/" + jobs.logged);
+  const lines = page.locator("#lines");
+  await page.locator("details.act summary", { hasText: "priority" }).click();
+  await page.locator("details.act[open] input[name=note]").fill("begun");
+  await log(1, `the carriage leaves ${jobs.hostile}`);
+  await lines.getByText("the carriage leaves").waitFor();
+  await log(2, "the bridge is open");
+  await lines.getByText("the bridge is open").waitFor();
+  assert.equal(await page.locator("details.act[open] input[name=note]").inputValue(), "begun", "what was begun stays");
+  await page.getByLabel("Lines that contain").fill("BRIDGE");
+  await lines.getByText("the carriage leaves").waitFor({ state: "detached" });
+  await log(3, "the bridge is closed");
+  await lines.getByText("the bridge is closed").waitFor();
+  await log(4, "the carriage waits");
+  await page.getByLabel("Lines that contain").fill("");
+  await lines.getByText("the carriage waits").waitFor();
+  await page.context().close();
+  const plain = await open({ javaScriptEnabled: false });
+  await plain.goto(base + "/jobs/" + jobs.logged);
+  assert.match(await plain.locator("#lines").innerText(), /the carriage waits/);
+  await plain.getByLabel("Lines that contain").fill("closed");
+  await plain.getByRole("button", { name: "Search" }).click();
+  await plain.waitForURL("**/jobs/" + jobs.logged + "?text=closed#log");
+  assert.doesNotMatch(await plain.locator("#lines").innerText(), /carriage/);
+  await Promise.all([plain.waitForEvent("download"), plain.getByRole("link", { name: "Download" }).click()]);
+  await plain.context().close();
+  await send("report", { worker: "porter", reports: claimed.map((c) => ({ job: c.id, epoch: c.epoch, wait: { code: "desk", sentence: "it waits for a clerk" } })) });
+});
+
 await check("keyboard only: skip link, palette, an action", async () => {
   const page = await open({});
   await page.goto(base + "/");

@@ -19,3 +19,6 @@ var JobEvents = []Event{
 	{"history", job.Event{}, "An entry of the history. Its number is the id of the message."},
 	{"job", api.Job{}, "The record, when it has changed."},
 }
+
+// LogGrown is a message of that stream too.
+var LogGrown = Event{"log", api.LogSize{}, "The length of its log, when that has grown. It has no id."}

@@ -42,14 +42,14 @@ func (w *Harness) Browser(t *testing.T, script string, set map[string]any) {
 	w.node(t, text, script)
 }
 
-// Shots takes the screenshots of pages, each NAME=PATH, in themes such as "light,dark", if that is asked for; else it
+// Shots takes the screenshots of pages, each NAME=PATH, in the light and the dark theme, if that is asked for; else it
 // skips the test.
-func (w *Harness) Shots(t *testing.T, themes string, pages ...string) {
+func (w *Harness) Shots(t *testing.T, pages ...string) {
 	t.Helper()
 	if *shots == "" {
 		t.Skip("make screenshots runs it")
 	}
-	const width = "1280"
+	const themes, width = "light,dark", "1280"
 	dir := filepath.Join(root(t), *shots)
 	w.node(t, nil, "shots.mjs", append([]string{dir, themes, width}, pages...)...)
 	for _, page := range pages {

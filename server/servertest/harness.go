@@ -54,7 +54,7 @@ func Open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.
 		}
 		return job.Require{}, nil
 	}
-	work := engine.Work{Life: Letter, Prefix: "let", Steps: enginetest.Steps(steps), Allow: allow}
+	work := engine.Work{Life: Letter, Prefix: "let", Steps: enginetest.Steps(steps), Allow: allow, Again: again}
 	if steps == nil { // the engine does not run it: workers outside may
 		work.Steps, work.Outside, work.Orders, work.Topics = nil, true, true, []string{"test.news"}
 	}
@@ -72,6 +72,16 @@ func Open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.
 		change(&o)
 	}
 	return Serve(t, o, parts...)
+}
+
+// again lets an operator have a Failed task of a claimed letter tried again.
+func again(j *job.Job, t *job.Task, by lc.Actor) (job.Task, error) {
+	if !j.Claimed() || t.State != "Failed" || by != lc.Operator {
+		return job.Task{}, job.Errorf(job.Refused, "retry-task", j.ID, "the task %s is %s", t.Name, t.State)
+	}
+	next := *t
+	next.State, next.Message = "Created", ""
+	return next, nil
 }
 
 // Serve starts a server with options of its own.

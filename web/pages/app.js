@@ -99,7 +99,22 @@
     const source = new EventSource(main.dataset.events);
     source.addEventListener("history", later);
     source.addEventListener("job", later);
+    source.addEventListener("log", () => lines(document.getElementById("lines").dataset.from).catch(() => { /* the server is away */ }));
     document.addEventListener("content", () => { if (!main.dataset.events) source.close(); });
+  }
+
+  // lines replaces the lines of a log alone by those of an address: when it has grown, and for another text. The last
+  // request counts.
+  let asked = 0;
+  async function lines(from) {
+    const mine = ++asked, answer = await fetch(from, { headers: { Accept: "text/html" } });
+    if (!answer.ok) return false;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("lines");
+    const old = document.getElementById("lines");
+    if (!fresh || !old || mine !== asked) return false;
+    localize(fresh);
+    old.replaceWith(fresh);
+    return true;
   }
   const refresh = Number(main.dataset.refresh);
   if (refresh) setInterval(() => { if (document.visibilityState === "visible") later(); }, refresh * 1000);
@@ -111,8 +126,8 @@
       const act = async () => {
         const q = new URLSearchParams();
         for (const [name, value] of new FormData(form)) if (value) q.append(name, value);
-        const to = form.getAttribute("action") + (q.size ? "?" + q : "");
-        if (await swap(to, true)) history.replaceState(null, "", to);
+        const to = new URL(form.action).pathname + (q.size ? "?" + q : "");
+        if (await (form.dataset.live ? lines(to) : swap(to, true))) history.replaceState(null, "", to);
       };
       form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(act, 250); });
       form.addEventListener("submit", (e) => { e.preventDefault(); clearTimeout(timer); act(); });

@@ -189,5 +189,5 @@ func TestBrowser(t *testing.T) {
 // TestScreenshots takes the screenshots of docs/.
 func TestScreenshots(t *testing.T) {
 	h, _ := browsed(t)
-	h.Shots(t, "light", "web-archive=/archive", "web-archive-course=/archive/disk/maps")
+	h.Shots(t, "web-archive=/archive", "web-archive-course=/archive/disk/maps")
 }

@@ -64,7 +64,7 @@ func (s *Handlers) formPage(r *http.Request, v formView) (*web.Frame, error) {
 	if len(usage.Owners) > 0 {
 		mine = usage.Owners[0]
 	}
-	for _, one := range services.Services {
+	for _, one := range usable(r, services.Services) {
 		v.Services = append(v.Services, serviceChoice{one, one.Name == v.Fields["service"], mine.Running[one.Name],
 			limitWords(&one.Limits), limitWords(&one.Max)})
 	}
@@ -78,6 +78,13 @@ func (s *Handlers) formPage(r *http.Request, v formView) (*web.Frame, error) {
 		f.Scripts = []string{"/assets/compute.js"}
 	}
 	return f, nil
+}
+
+// usable returns the services for which the sender of a request may order jobs.
+func usable(r *http.Request, all []api.ComputeService) []api.ComputeService {
+	return slices.DeleteFunc(slices.Clone(all), func(one api.ComputeService) bool {
+		return server.CheckGroup(r.Context(), one.Name) != nil
+	})
 }
 
 // setUsage states what the reader uses.

@@ -60,6 +60,9 @@ func (s *Handlers) listCompute(w http.ResponseWriter, r *http.Request) error {
 	if err := server.OneOf("service", f.services, serviceNames(app)); err != nil {
 		return err
 	}
+	if f.services, err = withinGroups(r.Context(), f.services); err != nil {
+		return err
+	}
 	if err := s.CheckQuery(r.Context(), &f.query); err != nil {
 		return err
 	}
@@ -77,6 +80,19 @@ func (s *Handlers) listCompute(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return server.Reply(w, page)
+}
+
+// withinGroups limits services to those of the sender: without any, all of these.
+func withinGroups(ctx context.Context, services []string) ([]string, error) {
+	if len(services) == 0 {
+		return server.GroupsOf(ctx), nil
+	}
+	for _, one := range services {
+		if err := server.CheckGroup(ctx, one); err != nil {
+			return nil, err
+		}
+	}
+	return services, nil
 }
 
 func serviceNames(app Compute) []string {
@@ -248,6 +264,9 @@ func (s *Handlers) computeUsage(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		for i := range page.Jobs {
+			if server.CheckGroup(r.Context(), page.Jobs[i].Group) != nil {
+				continue
+			}
 			if err := addUsage(owners, &page.Jobs[i]); err != nil {
 				return err
 			}
@@ -258,6 +277,9 @@ func (s *Handlers) computeUsage(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	answer := api.ComputeUsage{Owners: []api.ComputeOwner{}, MostBytes: app.UserBytes(), More: q.After != ""}
+	if len(server.GroupsOf(r.Context())) > 0 {
+		answer.MostBytes = 0 // it bounds the files of all groups
+	}
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
 		answer.Owners = append(answer.Owners, *owners[name])
 	}

@@ -35,12 +35,13 @@ const listRefresh = 10
 // pageRoutes lists the pages.
 func (s *Handlers) pageRoutes() []server.Route {
 	return []server.Route{
-		web.PageRoute(listPath, server.Own, "A page with compute jobs and their filters, and the load of the services.",
+		web.WithinGroups(web.PageRoute(listPath, server.Own,
+			"A page with compute jobs and their filters, and the load of the services.",
 			openapi.Query("service", "name", "label", "owner", "cause", "ended", "number", "after", "limit", "state",
-				"outcome"), s.listPage),
-		web.PageRoute(newPath, server.Own, "A page with a form for a new compute job: what its user may use, and what "+
-			"is in use.", nil, s.pages.Show("new.html", s.newPage)),
-		{Method: http.MethodPost, Pattern: listPath, Who: server.Own, Handle: s.submitPage, Upload: true,
+				"outcome"), s.listPage)),
+		web.WithinGroups(web.PageRoute(newPath, server.Own, "A page with a form for a new compute job: what its user "+
+			"may use, and what is in use.", nil, s.pages.Show("new.html", s.newPage))),
+		{Method: http.MethodPost, Pattern: listPath, Who: server.Own, Grouped: true, Handle: s.submitPage, Upload: true,
 			Doc:      "Makes a compute job as the form of the page asks: its fields first and the files behind them.",
 			NoReason: server.NewWork, IO: openapi.IO{Takes: []string{"multipart/form-data"}, Media: openapi.HTML,
 				Status: http.StatusSeeOther, Faults: openapi.HTML}},
@@ -144,6 +145,7 @@ func (s *Handlers) list(r *http.Request) (*web.Frame, error) {
 	if err := s.pages.Get(r, "/api/v1/compute/services", &services); err != nil {
 		return nil, err
 	}
+	services.Services = usable(r, services.Services)
 	v := s.viewList(q, time.Now(), &page, &services)
 	v.User = server.IsUser(r.Context())
 	if s.Permits(r, http.MethodPost, listPath) {

@@ -253,6 +253,47 @@ func TestWhosePages(t *testing.T) {
 	}
 }
 
+// TestFormWithinGroups: the form and the lists of who is limited to a service are those of the service, as the API
+// permits it. The control is a depositor without groups.
+func TestFormWithinGroups(t *testing.T) {
+	tokens, secrets := tokensOf(t, token.Entry{Role: identity.Depositor, Owner: "ann", Groups: "wide"},
+		token.Entry{Role: identity.Depositor, Owner: "bea"})
+	c := openPages(t, func(_ *compute.Options, so *options) { so.Identities = tokens })
+	as := func(owner string, r *http.Request) *http.Request {
+		r.Header.Set("Authorization", "Bearer "+secrets[owner])
+		return r
+	}
+	send := func(owner, service string, status int) string {
+		t.Helper()
+		answer, text := c.browse(as(owner, c.pageForm(part{name: "service", text: service},
+			part{name: "command", text: "true"}, part{name: "title", text: owner + " on " + service})))
+		if answer.StatusCode != status {
+			t.Errorf("%s on %s: got %s, want %d: %s", owner, service, answer.Status, status, text)
+		}
+		return text
+	}
+	send("ann", "wide", http.StatusSeeOther)
+	if text := send("ann", "small", http.StatusForbidden); !strings.Contains(text, "limited to the groups wide") {
+		t.Errorf("got %s", text)
+	}
+	send("bea", "small", http.StatusSeeOther)
+	send("bea", "wide", http.StatusSeeOther)
+	for owner, all := range map[string]bool{"ann": false, "bea": true} {
+		for path, want := range map[string]string{"/compute/new": "wide", "/compute": owner + " on wide",
+			"/api/v1/compute/jobs": owner + " on wide", "/api/v1/compute/usage": "wide"} {
+			answer, text := c.browse(as(owner, c.Request(http.MethodGet, path, "")))
+			if answer.StatusCode != http.StatusOK || !strings.Contains(text, want) {
+				t.Errorf("%s, %s: got %s %s", owner, path, answer.Status, text)
+			}
+			if strings.Contains(text, "small") != all {
+				t.Errorf("%s, %s: it has the other service: %v", owner, path, !all)
+			}
+		}
+	}
+	c.Problem(as("ann", c.Request(http.MethodGet, "/api/v1/compute/jobs?service=small", "")), http.StatusForbidden,
+		job.Refused)
+}
+
 // TestActsOnThePage: a job that has ended is run again, and its files are removed, by the forms of its page.
 func TestActsOnThePage(t *testing.T) {
 	c := openPages(t, nil)
@@ -344,6 +385,6 @@ func set1(set map[string]any, name string) string { return string(set[name].(job
 // TestScreenshots takes the screenshots of docs/.
 func TestScreenshots(t *testing.T) {
 	c, set := browsed(t, "Count the words of the letters, 1857")
-	c.Shots(t, "light", "web-compute=/compute", "web-compute-new=/compute/new", "web-compute-job=/jobs/"+set1(set,
+	c.Shots(t, "web-compute=/compute", "web-compute-new=/compute/new", "web-compute-job=/jobs/"+set1(set,
 		"done"))
 }

@@ -27,7 +27,7 @@ func (s *Handlers) jobRoutes() []server.Route {
 			IO: openapi.IO{In: api.ComputeOrder{}, Parts: map[string]any{"order": api.ComputeOrder{}},
 				Out:    api.ComputeJob{},
 				Status: http.StatusCreated, Also: map[int]any{200: api.ComputeJob{}}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/compute/jobs", Who: server.Own,
+		{Method: http.MethodGet, Pattern: "/api/v1/compute/jobs", Who: server.Own, Grouped: true,
 			Doc: "A page of compute jobs, the newest first: service, state, outcome, cause, label (each may be " +
 				"repeated), number (there is one at most), owner, name, ended, after, limit.", Handle: s.listCompute,
 			IO: openapi.IO{Out: api.ComputePage{},
@@ -110,7 +110,7 @@ func (s *Handlers) agentRoutes() []server.Route {
 			Doc:    "Upgrades to a connection through which the server reaches an agent that cannot be dialled: agent.",
 			Handle: s.tunnelCompute,
 			IO:     openapi.IO{Status: http.StatusSwitchingProtocols, Query: openapi.Query("agent")}},
-		{Method: http.MethodGet, Pattern: "/api/v1/compute/usage", Who: server.Own,
+		{Method: http.MethodGet, Pattern: "/api/v1/compute/usage", Who: server.Own, Grouped: true,
 			Doc:    "What owners use: jobs, files, bytes, and what runs and waits by service: owner.",
 			Handle: s.computeUsage,
 			IO:     openapi.IO{Out: api.ComputeUsage{}, Query: openapi.Query("owner")}},

@@ -240,7 +240,7 @@ func TestBrowser(t *testing.T) {
 // TestScreenshots takes the screenshots of docs/.
 func TestScreenshots(t *testing.T) {
 	w, set := browsed(t)
-	w.Shots(t, "light", fmt.Sprint("web-flow=/jobs/", set["open"]))
+	w.Shots(t, fmt.Sprint("web-flow=/jobs/", set["open"]))
 }
 
 // TestFlowIsFollowed: changes of tasks are reported though the flow makes no transition, and many of them in few

@@ -101,6 +101,6 @@ func TestScreenshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Shots(t, "light", "web-batch=/jobs/"+string(id), "web-profile=/profiles/maps", "web-hooks=/hooks",
+	w.Shots(t, "web-batch=/jobs/"+string(id), "web-profile=/profiles/maps", "web-hooks=/hooks",
 		"web-shared="+made.Path)
 }
