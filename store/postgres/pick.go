@@ -15,8 +15,9 @@ import (
 // sourceKey identifies the lanes of a state in one order.
 type sourceKey struct {
 	job.KindState
-	suspect bool
-	order   order
+	requires string // as stored
+	suspect  bool
+	order    order
 }
 
 // source reads the lanes of a state as far as they are needed. Lanes are read in the order of their stored ranks, which
@@ -61,7 +62,7 @@ func (v *view) first(t *terms, o order) (best grant, err error) {
 			return nil
 		}
 		for _, l := range v.fresh {
-			if slices.Contains(t.From, l.key.KindState) {
+			if t.fits(l.key) {
 				if err := offer(l); err != nil {
 					return best, err
 				}
@@ -109,25 +110,36 @@ func (v *view) readied(t *terms, o order) (all []*source, err error) {
 		v.shut = limits
 	}
 	for _, place := range t.From {
-		for _, suspect := range []bool{false, true} {
-			if suspect && t.Suspects == job.NoSuspects || !suspect && t.Suspects == job.OnlySuspects {
-				continue
-			}
-			key := sourceKey{place, suspect, o}
-			s := v.sources[key]
-			if s == nil {
-				s = &source{sourceKey: key, last: rank{math.MinInt64, 0, 0}}
-				v.sources[key] = s
-				if err := v.extend(t, s); err != nil {
+		sets, err := v.sets(t, place)
+		if err != nil {
+			return nil, err
+		}
+		for _, requires := range sets {
+			for _, suspect := range []bool{false, true} {
+				if suspect && t.Suspects == job.NoSuspects || !suspect && t.Suspects == job.OnlySuspects {
+					continue
+				}
+				s, err := v.sourceOf(t, sourceKey{place, requires, suspect, o})
+				if err != nil {
 					return nil, err
 				}
-			}
-			if !slices.Contains(all, s) {
-				all = append(all, s)
+				if !slices.Contains(all, s) {
+					all = append(all, s)
+				}
 			}
 		}
 	}
 	return all, v.readTurns(t)
+}
+
+// sourceOf returns a source with the first lanes.
+func (v *view) sourceOf(t *terms, key sourceKey) (s *source, err error) {
+	if s = v.sources[key]; s == nil {
+		s = &source{sourceKey: key, last: rank{math.MinInt64, 0, 0}}
+		v.sources[key] = s
+		err = v.extend(t, s)
+	}
+	return s, err
 }
 
 const selectTurns = "SELECT owner, at FROM turn WHERE owner = ANY ($1)"
@@ -136,7 +148,7 @@ const selectTurns = "SELECT owner, at FROM turn WHERE owner = ANY ($1)"
 func (v *view) readTurns(t *terms) error {
 	var missing []string
 	for _, l := range v.fresh {
-		if _, known := v.turns[l.key.owner]; !known && slices.Contains(t.From, l.key.KindState) {
+		if _, known := v.turns[l.key.owner]; !known && t.fits(l.key) {
 			missing = append(missing, pg.Stored(l.key.owner))
 			v.turns[l.key.owner] = 0
 		}
@@ -162,7 +174,7 @@ func (v *view) readTurns(t *terms) error {
 const (
 	selectByTurn = `SELECT l.id, l.grp, l.owner, l.tags, l.crowd, l.priority, l.turn, l.first, coalesce(t.at, 0),
   h.n, h.id, h.parent, h.priority, h.entered
-FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND suspect = $3 AND waiting AND NOT held AND
+FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND requires = $12 AND suspect = $3 AND waiting AND NOT held AND
   (priority, turn, first, id) > ($4, $5, $6, $7) AND NOT owner = ANY ($8) AND NOT grp = ANY ($9)
   ORDER BY priority, turn, first, id LIMIT $10) l
 LEFT JOIN turn t ON t.owner = l.owner
@@ -171,7 +183,7 @@ LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_no
 ORDER BY l.priority, l.turn, l.first, l.id, h.priority, h.n`
 	selectByAge = `SELECT l.id, l.grp, l.owner, l.tags, l.crowd, l.entered, l.eldest, 0::bigint, coalesce(t.at, 0),
   h.n, h.id, h.parent, h.priority, h.entered
-FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND suspect = $3 AND waiting AND NOT held AND
+FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND requires = $12 AND suspect = $3 AND waiting AND NOT held AND
   (entered, eldest, id) > ($4, $5, $7) AND $6::bigint IS NOT NULL AND NOT owner = ANY ($8) AND NOT grp = ANY ($9)
   ORDER BY entered, eldest, id LIMIT $10) l
 LEFT JOIN turn t ON t.owner = l.owner
@@ -197,7 +209,8 @@ func (v *view) extend(t *terms, s *source) error {
 	}
 	jobs = max(jobs, fewJobs)
 	rows, err := v.q.Query(v.ctx, statement, pg.Stored(string(s.Kind)), pg.Stored(string(s.State)), s.suspect, s.last.a,
-		s.last.b, s.last.c, pgtype.UUID{Bytes: s.id, Valid: true}, owners, groups, lanes, jobs)
+		s.last.b, s.last.c, pgtype.UUID{Bytes: s.id, Valid: true}, owners, groups, lanes, jobs,
+		s.requires)
 	if err != nil {
 		return err
 	}
@@ -222,7 +235,7 @@ func (v *view) extend(t *terms, s *source) error {
 // scanLane reads a row: of the lane l or of the next one, which it returns.
 func (v *view) scanLane(s *source, row pgx.CollectableRow, l *laneState) (*laneState, error) {
 	var id pgtype.UUID
-	k := laneKey{KindState: s.KindState, suspect: s.suspect}
+	k := laneKey{KindState: s.KindState, suspect: s.suspect, requires: s.requires}
 	var r rank
 	var turn int64
 	var n, priority, entered *int64

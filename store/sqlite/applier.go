@@ -56,6 +56,7 @@ func newApplier(s *Store) (*applier, error) {
 		rowlog.NoData: dropData, rowlog.Key: insertKey + " ON CONFLICT DO NOTHING",
 		rowlog.Event: insertEvent + " ON CONFLICT DO NOTHING", rowlog.Task: putTask, rowlog.Hold: putHold,
 		rowlog.DropHold: dropHold, rowlog.Message: putMessage, rowlog.Audit: insertAudit + " ON CONFLICT DO NOTHING",
+		rowlog.Requires: putRequires,
 	} {
 		stmt, err := s.records.c.Prepare(sql)
 		if err != nil {

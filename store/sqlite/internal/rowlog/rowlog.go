@@ -30,11 +30,12 @@ const (
 	Audit    Kind = 13 // the columns of audit
 	View     Kind = 14 // kind of jobs
 	Numbers  Kind = 15 // highest numbers of jobs, history entries and audit entries, hash of the last audit entry
+	Requires Kind = 16 // row number, labels that the job requires; after Made
 )
 
 // parameters are the numbers of values.
 var parameters = [...]int{Word: 2, Move: 6, Made: 10, Now: 29, Data: 2, NoData: 1, Key: 4, Event: 10, Task: 12,
-	Hold: 13, DropHold: 1, Message: 12, Audit: 13, View: 1, Numbers: 4}
+	Hold: 13, DropHold: 1, Message: 12, Audit: 13, View: 1, Numbers: 4, Requires: 2}
 
 const mostParameters = 29
 
