@@ -19,6 +19,7 @@ type ComputeJob struct {
 	User     string            `json:"user"`
 	Name     string            `json:"name,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
+	Requires []string          `json:"requires,omitempty"` // labels that a server must have to work on it
 	Priority int               `json:"priority"`
 	From     job.ID            `json:"from,omitempty"` // the job that it repeats
 
@@ -139,6 +140,7 @@ type ComputeRepeat struct {
 	Env      map[string]string `json:"env,omitempty"`
 	Limits   ComputeLimits     `json:"limits,omitzero"`
 	Labels   map[string]string `json:"labels,omitempty"`
+	Requires []string          `json:"requires,omitempty"` // of a clone
 	Priority *int              `json:"priority,omitempty"`
 	Callback *string           `json:"callback,omitempty"` // of a clone; the empty text takes it away
 	Key      string            `json:"key,omitempty"`

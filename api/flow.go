@@ -37,10 +37,11 @@ type FlowOrder struct {
 	Priority *int      `json:"priority,omitempty"` // 0..99, lower goes first
 	Group    string    `json:"group,omitempty"`
 	Owner    string    `json:"owner,omitempty"`
-	Due      time.Time `json:"due,omitzero"`      // not begun before
-	Deadline time.Time `json:"deadline,omitzero"` // to have ended by then
-	Note     string    `json:"note,omitempty"`    // why
-	Actor    string    `json:"actor,omitempty"`   // who
+	Requires []string  `json:"requires,omitempty"` // labels that a server must have to work on it, such as gpu
+	Due      time.Time `json:"due,omitzero"`       // not begun before
+	Deadline time.Time `json:"deadline,omitzero"`  // to have ended by then
+	Note     string    `json:"note,omitempty"`     // why
+	Actor    string    `json:"actor,omitempty"`    // who
 }
 
 // Flow is a flow with the present state of all its atoms.

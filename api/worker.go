@@ -41,6 +41,7 @@ type Leased struct {
 
 	Definition string        `json:"definition,omitempty"` // hash of the lifecycle with which it was created
 	Tags       []string      `json:"tags,omitempty"`
+	Requires   []string      `json:"requires,omitempty"` // labels that its workers must have
 	Deadline   time.Time     `json:"deadline,omitzero"`
 	Children   *job.Children `json:"children,omitempty"` // of a batch
 }
@@ -50,7 +51,7 @@ func LeasedOf(j *job.Job) Leased {
 	l := Leased{
 		ID: j.ID, Kind: j.Kind, State: j.State, Epoch: j.Epoch, Until: j.Until, Attempts: j.Attempts, Starts: j.Starts,
 		Retries: j.Retries, Expires: j.Expires, Parent: j.Parent, Group: j.Group, Owner: j.Owner, Spec: j.Spec,
-		Data: j.Data, Definition: j.Definition, Tags: j.Tags, Deadline: j.Deadline,
+		Data: j.Data, Definition: j.Definition, Tags: j.Tags, Requires: j.Requires, Deadline: j.Deadline,
 	}
 	if j.Children.Expected > 0 {
 		l.Children = &j.Children
@@ -63,7 +64,7 @@ func (l *Leased) Record(worker string) job.Job {
 	j := job.Job{
 		ID: l.ID, Kind: l.Kind, Epoch: l.Epoch, Worker: worker, Until: l.Until, Attempts: l.Attempts, Starts: l.Starts,
 		Retries: l.Retries, Expires: l.Expires, Parent: l.Parent, Group: l.Group, Owner: l.Owner, Spec: l.Spec,
-		Data: l.Data, Definition: l.Definition, Tags: l.Tags, Deadline: l.Deadline,
+		Data: l.Data, Definition: l.Definition, Tags: l.Tags, Requires: l.Requires, Deadline: l.Deadline,
 	}
 	j.State = l.State
 	if l.Children != nil {
@@ -162,6 +163,7 @@ type Order struct {
 	Owner    string          `json:"owner,omitempty"`
 	Key      string          `json:"key,omitempty"` // a second order with the same key gives the same job
 	Tags     []string        `json:"tags,omitempty"`
+	Requires []string        `json:"requires,omitempty"` // labels that a worker must have to claim it, such as gpu
 	Bytes    int64           `json:"bytes,omitempty"`
 	Due      time.Time       `json:"due,omitzero"`
 	Deadline time.Time       `json:"deadline,omitzero"`

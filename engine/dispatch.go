@@ -50,7 +50,7 @@ func (e *Engine) dispatch(ctx context.Context) {
 func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
-		Worker: e.name, From: e.statesOf(p), N: n, Lease: e.options.Lease, Now: now,
+		Worker: e.name, From: e.statesOf(p), Labels: e.options.Labels, N: n, Lease: e.options.Lease, Now: now,
 		Limits: e.kindsNow().limits, Ageing: e.options.Ageing, Suspects: e.withSuspects(now),
 	})
 	if err != nil && ctx.Err() == nil {
@@ -294,11 +294,11 @@ func goesOn(c *job.Change, w *Work) bool {
 
 // chain asks to keep the claim if this engine has a step for the next state.
 func (e *Engine) chain(t *transition) {
-	if !goesOn(t.Change, t.work) {
+	if !goesOn(t.Change, t.work) || !e.takes(t.work, t.To.State) {
 		return
 	}
 	if e.chains.Load() {
-		t.continueBy(e.name, e.options.Lease, e.kindsNow().limits)
+		t.continueBy(e.name, e.options.Labels, e.options.Lease, e.kindsNow().limits)
 	}
 }
 

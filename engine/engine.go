@@ -29,7 +29,7 @@ type Options struct {
 	Slots    int                // steps that run at once; defaults to 16
 	Lease    time.Duration      // of a claim; defaults to 15 s
 	Renew    time.Duration      // between renewals; defaults to a third of Lease
-	Labels   []string           // of the slots: states that require others are not claimed (Work.Requires)
+	Labels   []string           // of the slots: states and jobs that require others are not claimed (Work.Requires)
 	Sweep    time.Duration      // between searches for what no event reported; defaults to 1 s
 	Grace    time.Duration      // for running steps when the engine stops; defaults to 10 s
 	Clock    clock.Clock        // defaults to SystemClock

@@ -163,7 +163,7 @@ func (e *Engine) install(w *Work) {
 	}
 	p.states = slices.DeleteFunc(slices.Clone(p.states), func(at job.KindState) bool { return at.Kind == w.kind() })
 	for _, s := range w.Life.Stages() {
-		if w.Steps[s.State] != nil && len(w.missing(s.State, e.options.Labels)) == 0 {
+		if e.takes(w, s.State) {
 			p.states = append(p.states, job.KindState{Kind: w.kind(), State: s.State})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/engine/cause"
@@ -43,8 +44,8 @@ func (e workers) Claim(ctx context.Context, r remote.Claim) ([]job.Job, error) {
 	}
 	now := e.clock.Now()
 	c := job.Claim{
-		Worker: r.Worker, From: open, N: r.N, Lease: r.Lease, Now: now, Limits: e.kindsNow().limits,
-		Ageing: e.options.Ageing, Suspects: job.NoSuspects,
+		Worker: r.Worker, From: open, Labels: r.Labels, N: r.N, Lease: r.Lease, Now: now,
+		Limits: e.kindsNow().limits, Ageing: e.options.Ageing, Suspects: job.NoSuspects,
 	}
 	jobs, err := e.store.Claim(ctx, c)
 	if err == nil && len(jobs) == 0 { // a suspect is claimed alone
@@ -210,8 +211,11 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *rem
 	}
 	run.fill(t)
 	t.Version = expects(r, j)
-	if r.Again && t.Event != "" && t.To.State != t.From && w.handsOut(t.To.State) && !w.policyFor(t.To.State).Serial {
-		t.continueBy(worker, e.options.Lease, e.kindsNow().limits)
+	// that the worker has these labels is known: it claimed the job in this state
+	has := job.Tagged(slices.Concat(w.Requires[j.State], j.Requires)...)
+	if r.Again && t.Event != "" && t.To.State != t.From && w.handsOut(t.To.State) &&
+		!w.policyFor(t.To.State).Serial && len(w.missing(t.To.State, has)) == 0 {
+		t.continueBy(worker, has, e.options.Lease, e.kindsNow().limits)
 	}
 	return t, nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/clock"
@@ -190,7 +189,8 @@ func (d distant) spawn(ctx context.Context, r *Run, first int, orders []Order) e
 		}
 		s.Jobs = append(s.Jobs, remote.Child{
 			Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags,
-			Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline, Spec: json.RawMessage(spec), Actor: o.Actor, Note: o.Note,
+			Requires: o.Requires, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline, Spec: json.RawMessage(spec),
+			Actor: o.Actor, Note: o.Note,
 		})
 	}
 	return d.update(ctx, r, s)
@@ -219,11 +219,10 @@ func (w *Work) RemoteStates() []job.KindState {
 
 // missing returns the labels that a state requires and a worker does not have.
 func (w *Work) missing(s lifecycle.State, labels []string) []string {
-	var none []string
-	for _, l := range w.Requires[s] {
-		if !slices.Contains(labels, l) {
-			none = append(none, l)
-		}
-	}
-	return none
+	return job.Lacking(w.Requires[s], labels)
+}
+
+// takes reports whether the slots of the engine take jobs of a state that require no further labels.
+func (e *Engine) takes(w *Work, s lifecycle.State) bool {
+	return w.Steps[s] != nil && len(w.missing(s, e.options.Labels)) == 0
 }

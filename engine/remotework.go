@@ -118,7 +118,7 @@ func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 		}
 		order := Order{
 			Kind: one.Kind, Priority: one.Priority, Group: one.Group, Owner: r.job.Owner, Key: one.Key, Parent: r.id,
-			Tags: one.Tags, Bytes: one.Bytes, Due: one.Due, Deadline: one.Deadline,
+			Tags: one.Tags, Requires: one.Requires, Bytes: one.Bytes, Due: one.Due, Deadline: one.Deadline,
 			Spec: one.Spec, Actor: one.Actor, Note: one.Note,
 		}
 		all = append(all, job.Created{})

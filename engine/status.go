@@ -40,7 +40,8 @@ func (e *Engine) Status() *status.Engine {
 // poolStatus describes a pool. The caller holds mu.
 func (e *Engine) poolStatus(p *pool) status.Pool {
 	return status.Pool{Slots: p.total, Busy: p.busy, Next: job.Claim{
-		Worker: e.name, From: p.states, Now: e.clock.Now(), Limits: e.kindsNow().limits, Ageing: e.options.Ageing,
+		Worker: e.name, From: p.states, Labels: e.options.Labels, Now: e.clock.Now(), Limits: e.kindsNow().limits,
+		Ageing: e.options.Ageing,
 	}}
 }
 

@@ -24,6 +24,7 @@ type Order struct {
 	Parent   job.ID
 	Number   int64    // from another system, higher than all numbers of the kind so far; zero: the next
 	Tags     []string // that holds and limits can name, besides the group
+	Requires []string // labels that a worker must have to claim the job, besides those that its state requires
 	Bytes    int64    // of the work, if known
 	Due      time.Time
 	Deadline time.Time
@@ -60,9 +61,9 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	}
 	reserved := e.reserve(len(made))
 	for i := range reserved {
-		if w := e.workOf(made[i].Job.Kind); w.Steps[made[i].Job.State] != nil && w.Slots == 0 &&
+		if w := e.workOf(made[i].Job.Kind); e.takes(w, made[i].Job.State) && w.Slots == 0 &&
 			all[i].Created.IsZero() && (all[i].ID == "" || all[i].fresh) {
-			made[i].Chain = &job.Chain{Worker: e.name, Lease: e.options.Lease,
+			made[i].Chain = &job.Chain{Worker: e.name, Labels: e.options.Labels, Lease: e.options.Lease,
 				Limits: e.kindsNow().limits}
 		}
 	}
@@ -102,6 +103,10 @@ func (e *Engine) prepare(c *job.Created, n *Order, nth int, parentCreated time.T
 	if err != nil {
 		return job.Errorf(job.Invalid, "create", "", "spec: %w", err)
 	}
+	required, err := job.Required(n.Requires...)
+	if err != nil {
+		return err
+	}
 	now := e.clock.Now()
 	id := n.ID
 	switch {
@@ -117,8 +122,8 @@ func (e *Engine) prepare(c *job.Created, n *Order, nth int, parentCreated time.T
 	}
 	c.Job = job.Job{
 		ID: id, Kind: n.Kind, Position: start, Priority: priority, Group: n.Group, Owner: n.Owner, Key: n.Key,
-		Parent: n.Parent, Number: n.Number, Tags: job.Tagged(n.Tags...), Bytes: n.Bytes,
-		Due: n.Due, Deadline: n.Deadline, Definition: w.Life.Hash(), Spec: spec,
+		Parent: n.Parent, Number: n.Number, Tags: job.Tagged(n.Tags...), Requires: required,
+		Bytes: n.Bytes, Due: n.Due, Deadline: n.Deadline, Definition: w.Life.Hash(), Spec: spec,
 	}
 	c.Job.Expires = w.expires(&c.Job, start, now, n.Deadline)
 	c.Job, c.Event = job.New(c.Job, by, n.Actor, now)

@@ -81,7 +81,7 @@ func (e *Engine) withSuspects(now time.Time) job.Suspects {
 
 func (e *Engine) suspectClaim(p *pool, now time.Time) job.Claim {
 	return job.Claim{
-		Worker: e.name, From: e.statesOf(p), N: 1, Lease: e.options.Lease, Now: now,
+		Worker: e.name, From: e.statesOf(p), Labels: e.options.Labels, N: 1, Lease: e.options.Lease, Now: now,
 		Limits: e.kindsNow().limits, Suspects: job.OnlySuspects,
 	}
 }

@@ -113,9 +113,9 @@ func (t *transition) setDue(at time.Time)     { t.due, t.Set.Due = at, &t.due }
 func (t *transition) setExpires(at time.Time) { t.expires, t.Set.Expires = at, &t.expires }
 func (t *transition) setAttempts(n int)       { t.attempts, t.Set.Attempts = n, &t.attempts }
 
-// continueBy requests the claim of the next state for a worker in the same commit.
-func (t *transition) continueBy(worker string, lease time.Duration, limits []job.Limit) {
-	t.chain = job.Chain{Worker: worker, Lease: lease, Limits: limits}
+// continueBy requests the claim of the next state for a worker with labels in the same commit.
+func (t *transition) continueBy(worker string, labels []string, lease time.Duration, limits []job.Limit) {
+	t.chain = job.Chain{Worker: worker, Labels: labels, Lease: lease, Limits: limits}
 	t.Chain = &t.chain
 }
 

@@ -67,7 +67,7 @@ type Work struct {
 	Shared []lifecycle.State
 
 	// Requires has the labels that a worker must have to claim jobs in a state ([Options.Labels], remote.Claim). They
-	// are the same for all jobs of the state, so that a claim need not search for jobs that fit.
+	// hold for all jobs of the state; a single job may require further ones ([Order.Requires]).
 	Requires map[lifecycle.State][]string
 
 	// Topics lists the topics of the messages that remote workers may send. Nil: none.

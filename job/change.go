@@ -95,6 +95,7 @@ func (r Require) Hold(before, after *Job, holds []Hold, at time.Time) error {
 // and Starts; it is no grant for the turns of owners and for [Ageing].
 type Chain struct {
 	Worker string
+	Labels []string      // that the worker has, as in [Claim]
 	Lease  time.Duration // from the time of the change
 	Limits []Limit
 }

@@ -13,7 +13,8 @@ type KindState struct {
 }
 
 // Claim requests jobs to work on. A store grants one job after another. The next one is, of the jobs in the states
-// From that are due, not claimed, not held and not over a limit:
+// From that are due, not claimed, not held and not over a limit, and that require no label ([Job.Requires]) that is not
+// among Labels:
 //
 //   - by age, if it is time for that: see [Ageing];
 //   - otherwise one of the best priority; of these, one of the owner whose last grant is longest ago, an owner without
@@ -29,6 +30,7 @@ type KindState struct {
 type Claim struct {
 	Worker string
 	From   []KindState // the states the worker has steps for
+	Labels []string    // that the worker has
 	N      int         // maximum number of jobs
 	Lease  time.Duration
 	Now    time.Time

@@ -50,9 +50,11 @@ type Job struct {
 	Group    string `json:"group,omitempty"` // used by holds and limits: collection, course, service
 	Owner    string `json:"owner,omitempty"`
 	// further names for holds and limits, "queue=access-large", "place=main"; see [Tagged]
-	Tags  []string `json:"tags,omitempty"`
-	Bytes int64    `json:"bytes,omitempty"` // of the work, as far as known; summed in the tallies
-	Key   string   `json:"key,omitempty"`   // idempotency key, unique within kind and owner
+	Tags []string `json:"tags,omitempty"`
+	// labels that a worker must have to claim it, as [Required] returns them; they never change
+	Requires []string `json:"requires,omitempty"`
+	Bytes    int64    `json:"bytes,omitempty"` // of the work, as far as known; summed in the tallies
+	Key      string   `json:"key,omitempty"`   // idempotency key, unique within kind and owner
 
 	Version int64     `json:"version"` // incremented by every change of the record except a renewal
 	Epoch   int64     `json:"epoch"`   // fencing token: incremented by every claim and by every transition without one
@@ -131,10 +133,10 @@ func (c *Children) Add(j *Job, n int) {
 	}
 }
 
-// Own replaces what the record shares with other copies of it, so that a caller may change Spec, Data and
-// Tags. Stores call it on what they are given and on what they return.
+// Own replaces what the record shares with other copies of it, so that a caller may change Spec, Data,
+// Tags and Requires. Stores call it on what they are given and on what they return.
 func (j *Job) Own() {
-	j.Tags = slices.Clone(j.Tags)
+	j.Tags, j.Requires = slices.Clone(j.Tags), slices.Clone(j.Requires)
 	n := len(j.Spec)
 	if n+len(j.Data) == 0 {
 		return

@@ -36,7 +36,8 @@ type Jobs interface {
 	// A new job gets the next number of its kind, or the Number that it brings: any number up to [LastNumber] that is
 	// higher than every earlier one of its kind, including those of purged jobs. The next number follows it. A lower
 	// one is a Conflict, one that is no number Invalid; after LastNumber a job without a number is Refused. So numbers
-	// increase in order of creation. All of this applies to the children of a commit too.
+	// increase in order of creation. Requires must be as [Required] returns it, else the call is Invalid. All of this
+	// applies to the children of a commit too.
 	Create(ctx context.Context, jobs ...Created) ([]Job, error)
 
 	// Get returns the record, or kind NotFound.
@@ -74,7 +75,8 @@ type Jobs interface {
 // Claims is the part of a [Store] that leases jobs to workers.
 type Claims interface {
 	// Claim leases up to N due jobs to a worker, one after another, each in the order of [Claim]. It never grants a job
-	// that is held, over a limit or claimed, and never the same job to two workers. In the same commit Epoch, Starts
+	// that is held, over a limit or claimed, or that requires a label that the worker does not have, and never the same
+	// job to two workers. The cost does not depend on the number of jobs that require other labels. In the same commit Epoch, Starts
 	// and Version are incremented, Due becomes zero, Changed is the time of the claim and Until follows after the
 	// lease. A claim without a Worker is Invalid. An empty result is not an error. A store that is not Exclusive may
 	// pass over jobs that another call has locked at that moment: a later claim takes them.

@@ -154,8 +154,8 @@ func reportOf(p *remote.Report) (api.Report, error) {
 			return r, job.Errorf(job.Internal, "encode", p.Job, "spec: %w", err)
 		}
 		r.Spawn.Jobs = append(r.Spawn.Jobs, api.Order{
-			Kind: c.Kind, Priority: c.Priority, Group: c.Group, Owner: c.Owner, Key: c.Key, Tags: c.Tags, Bytes: c.Bytes,
-			Due: c.Due, Deadline: c.Deadline, Spec: spec, Note: c.Note, Actor: c.Actor,
+			Kind: c.Kind, Priority: c.Priority, Group: c.Group, Owner: c.Owner, Key: c.Key, Tags: c.Tags,
+			Requires: c.Requires, Bytes: c.Bytes, Due: c.Due, Deadline: c.Deadline, Spec: spec, Note: c.Note, Actor: c.Actor,
 		})
 	}
 	return r, nil

@@ -21,6 +21,7 @@ type Order struct {
 	Env      map[string]string
 	Limits   Limits
 	Labels   map[string]string
+	Requires []string // labels that a server must have to work on it, besides those of the service
 	Inputs   *bool
 	Key      string // idempotency key of the owner: a second order with it gives the first one's job
 	From     job.ID
@@ -56,7 +57,7 @@ func SameOrder(first *job.Job, o *Order) error {
 		return err
 	}
 	same := spec.Name == o.Name && spec.Limits == o.Limits && maps.Equal(spec.Env, o.Env) &&
-		maps.Equal(spec.Labels, o.Labels) && spec.From == o.From &&
+		maps.Equal(spec.Labels, o.Labels) && slices.Equal(spec.Requires, job.Tagged(o.Requires...)) && spec.From == o.From &&
 		spec.Callback == o.Callback && written(spec.Inputs) == written(o.Inputs) && string(spec.TES) == string(o.TES) &&
 		// a task names its inputs itself; older records of tasks have no such list
 		(len(o.TES) > 0 || slices.Equal(spec.Fetch, o.Fetch))
@@ -74,9 +75,10 @@ func written(b *bool) string {
 	return fmt.Sprint(*b)
 }
 
-func (o *Order) order(id job.ID, spec Spec, bytes int64) engine.Order {
+// order makes the order of a job. required are the labels that its service requires.
+func (o *Order) order(id job.ID, spec Spec, bytes int64, required []string) engine.Order {
 	return engine.Order{
 		ID: id, Number: o.Number, Kind: JobKind, Priority: o.Priority, Group: o.Service, Owner: o.Owner, Key: o.Key,
-		Bytes: bytes, Created: o.Created, Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note,
+		Requires: slices.Concat(required, spec.Requires), Bytes: bytes, Created: o.Created, Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note,
 	}
 }

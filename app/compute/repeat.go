@@ -41,7 +41,7 @@ func (a *App) Repeat(ctx context.Context, id job.ID, change func(*Order)) (job.J
 	}
 	priority := j.Priority
 	o := Order{Owner: j.Owner, User: spec.User, Service: spec.Service, Name: spec.Name, Env: spec.Env,
-		Limits: spec.Limits, Labels: spec.Labels, Inputs: spec.Inputs, From: id, Callback: spec.Callback,
+		Limits: spec.Limits, Labels: spec.Labels, Requires: spec.Requires, Inputs: spec.Inputs, From: id, Callback: spec.Callback,
 		Fetch: spec.Fetch, Priority: &priority}
 	if change != nil {
 		change(&o)

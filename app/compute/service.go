@@ -23,6 +23,7 @@ type Service struct {
 	Limits      Limits            // of a job that asks for none
 	Max         Limits            // that a job may ask for
 	Env         map[string]string // of every job
+	Requires    []string          // labels that a server must have to work on its jobs
 	LeaveInputs bool              // results do not hold unchanged inputs
 	Callbacks   *Callbacks        // nil: an order must name no callback
 
@@ -67,6 +68,9 @@ func CheckServices(services []Service) ([]Service, error) {
 		}
 		if err := s.Limits.Within(s.Max); err != nil {
 			wrong = append(wrong, fmt.Errorf("service %q: its own limits are beyond its maximum: %w", s.Name, err))
+		}
+		if _, err := job.Required(s.Requires...); err != nil {
+			wrong = append(wrong, fmt.Errorf("service %q: requires: %s", s.Name, job.Reason(err)))
 		}
 		if err := s.Callbacks.Check(); err != nil {
 			wrong = append(wrong, fmt.Errorf("service %q: %w", s.Name, err))

@@ -24,6 +24,7 @@ type Spec struct {
 	Env      map[string]string `json:"env,omitempty"`
 	Limits   Limits            `json:"limits,omitzero"` // that were asked for
 	Labels   map[string]string `json:"labels,omitempty"`
+	Requires []string          `json:"requires,omitempty"` // labels that were asked for
 	Inputs   *bool             `json:"inputs,omitempty"`   // in the results; nil: as the service states
 	From     job.ID            `json:"from,omitempty"`     // the job that it repeats
 	Callback string            `json:"callback,omitempty"` // the URL that is notified of its end

@@ -296,7 +296,7 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 		return job.Job{}, err
 	}
 	spec := Spec{User: o.User, Service: o.Service, Name: o.Name, Files: u.list(), Fetch: o.Fetch, Uploads: o.Uploads,
-		Env: o.Env, Limits: o.Limits, Labels: o.Labels, Inputs: o.Inputs, From: o.From, Callback: o.Callback,
+		Env: o.Env, Limits: o.Limits, Labels: o.Labels, Requires: job.Tagged(o.Requires...), Inputs: o.Inputs, From: o.From, Callback: o.Callback,
 		Upload: u.digest(&o), Imported: o.Imported, TES: o.TES}
 	dir := dirOf(id)
 	a.directories.hold(dir)
@@ -306,7 +306,7 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 			bare(err)), u.undo(dir))
 	}
 	u.loan.becomes(id)
-	j, err := a.record(context.WithoutCancel(ctx), o.order(id, spec, u.bytes))
+	j, err := a.record(context.WithoutCancel(ctx), o.order(id, spec, u.bytes, a.services[o.Service].Requires))
 	switch {
 	case job.KindOf(err) == job.Unavailable: // the record may be there: if it is not, a sweep finds the directory
 		return j, err
@@ -348,6 +348,9 @@ func (u *Upload) check(o *Order) error {
 	}
 	if err := service.CheckCallback(o.Callback); err != nil {
 		return invalid("%w", err)
+	}
+	if _, err := job.Required(slices.Concat(service.Requires, o.Requires)...); err != nil {
+		return err
 	}
 	return u.checkFetch(o)
 }

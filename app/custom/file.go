@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/lifecycle/notation"
 	"github.com/stagepost/stagepost/quantity"
@@ -104,7 +105,6 @@ func positive(n ast.Node, v int64, err error) error {
 var (
 	namePattern   = regexp.MustCompile(`^[a-z][a-z0-9-]*(\.[a-z][a-z0-9-]*)*$`)
 	prefixPattern = regexp.MustCompile(`^[a-z][a-z0-9]{1,9}$`)
-	labelPattern  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}(=[A-Za-z0-9._-]{1,100})?$`)
 	yamlPlace     = regexp.MustCompile(`^\[(\d+):(\d+)\] `)
 )
 
@@ -305,7 +305,7 @@ func (c *checker) checkWork(state lifecycle.State, w *work) {
 		c.problem(append(keys, "network"), "network must be none or host, not %q", w.Network)
 	}
 	for _, l := range w.Requires {
-		if !labelPattern.MatchString(l) {
+		if !job.IsLabel(l) {
 			c.problem(append(keys, "requires"), "the label %q is not NAME or NAME=VALUE of letters, digits, -, _ and .",
 				l)
 		}

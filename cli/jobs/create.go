@@ -65,6 +65,8 @@ func (c *Commands) create() *cobra.Command {
 	f.StringVar(&o.Group, "group", "", "the group of the job")
 	f.StringVar(&o.Owner, "owner", "", "whose the job is")
 	f.StringSliceVar(&o.Tags, "tag", nil, "a tag, by which holds and limits name the job; may be repeated")
+	f.StringSliceVar(&o.Requires, "requires", nil,
+		"labels that a worker must have to take the job, with commas between: NAME or NAME=VALUE")
 	f.IntVar(&priority, "priority", job.DefaultPriority, "0 to 99, lower first")
 	f.StringVarP(&o.Note, "note", "m", "", "why; is in the history")
 	f.StringVar(&o.Actor, "actor", "", "your name in the history; defaults to the login name")

@@ -148,7 +148,7 @@ func (c *Commands) sections(j *client.Job) []section {
 		}},
 		{"work", [][2]string{
 			{"priority", strconv.Itoa(j.Priority)}, {"parent", string(j.Parent)}, {"group", j.Group},
-			{"owner", j.Owner},
+			{"owner", j.Owner}, {"requires", strings.Join(j.Requires, ", ")},
 			{"key", j.Key}, {"worker", worker}, {"attempts", number(j.Attempts)}, {"retries", number(j.Retries)},
 			{"version", strconv.FormatInt(j.Version, 10)}, {"number", strconv.FormatInt(j.Number, 10)},
 			{"operator can", Events(j.Can["operator"])}, {"owner can", Events(j.Can["owner"])},

@@ -221,7 +221,8 @@ func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *jo
 	stage, _ := w.Life.Stage(j.State)
 	switch {
 	case stage.Kind != lifecycle.Wait:
-		b.Sentence, b.Holder = fmt.Sprintf("%s is for workers outside this process", j.State), "workers outside"
+		b.Sentence, b.Holder = fmt.Sprintf("%s is for workers outside this process", j.State)+
+			withLabels(requires(w, j)), "workers outside"
 		if !j.Expires.IsZero() {
 			b.Sentence += ", until " + j.Expires.UTC().Format(time.RFC3339)
 		}

@@ -26,10 +26,24 @@ type RemoteWorkers func(p job.KindState, labels []string) Takes
 // UseWorkers makes the explainer report jobs that no live worker takes. It is called before the first explanation.
 func (e *Explainer) UseWorkers(workers RemoteWorkers) { e.workers = workers }
 
-// takenHere reports whether the slots of this engine take jobs of the kind and state.
+// takenHere reports whether the slots of this engine take jobs of the kind and state that require the same labels.
 func (e *Explainer) takenHere(j *job.Job) bool {
-	from := e.engine.Status().Pool(j.Kind).Next.From
-	return slices.Contains(from, job.KindState{Kind: j.Kind, State: j.State})
+	next := e.engine.Status().Pool(j.Kind).Next
+	return slices.Contains(next.From, job.KindState{Kind: j.Kind, State: j.State}) &&
+		len(job.Lacking(j.Requires, next.Labels)) == 0
+}
+
+// requires are the labels that a worker must have for a job.
+func requires(w *engine.Work, j *job.Job) []string {
+	return job.Tagged(slices.Concat(w.Requires[j.State], j.Requires)...)
+}
+
+// withLabels states labels behind "for" a state; none: nothing.
+func withLabels(labels []string) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	return " with labels " + strings.Join(labels, ", ")
 }
 
 // noWorker returns the blocker of a job that waits for a worker, while no live one takes jobs of its state; nil: one
@@ -39,17 +53,15 @@ func (e *Explainer) noWorker(w *engine.Work, j *job.Job) *job.Blocker {
 	if e.workers == nil || j.Claimed() || stage.Kind == lifecycle.Wait || e.takenHere(j) {
 		return nil
 	}
-	labels := w.Requires[j.State]
-	t := e.workers(job.KindState{Kind: j.Kind, State: j.State}, labels)
+	p, labels := job.KindState{Kind: j.Kind, State: j.State}, requires(w, j)
+	t := e.workers(p, labels)
 	if t.Unknown || len(t.Live) > len(t.Drained) {
 		return nil
 	}
 	b := &job.Blocker{Code: BlockNoWorker, Since: j.Entered, Until: j.Expires, Holder: "workers outside"}
-	b.Sentence = fmt.Sprintf("no live worker for %s/%s", j.Kind, j.State)
-	with := ""
-	if len(labels) > 0 {
-		b.Sentence += " with labels " + strings.Join(labels, ", ")
-		with = " --labels " + strings.Join(labels, ",")
+	b.Sentence = fmt.Sprintf("no live worker for %s/%s", j.Kind, j.State) + withLabels(labels)
+	if none := e.lackedByAll(w, p, labels); len(none) > 0 && len(labels) > 1 {
+		b.Sentence += "; none has " + strings.Join(none, " or ")
 	}
 	if t.Last != "" {
 		b.Holder = t.Last
@@ -62,11 +74,35 @@ func (e *Explainer) noWorker(w *engine.Work, j *job.Job) *job.Blocker {
 		b.Remedies = append(b.Remedies, job.Running("workers resume "+job.Quoted(name),
 			"lets "+name+" take jobs again"))
 	}
-	b.Remedies = append(b.Remedies, job.Running(fmt.Sprintf("work --kinds %s/%s", j.Kind, j.State)+with,
-		"starts a worker for such jobs"))
+	b.Remedies = append(b.Remedies, startWorker(w, j, labels))
 	b.Remedy = "start a worker for such jobs"
 	if len(t.Drained) > 0 {
 		b.Remedy = "resume a worker that is drained, or start another one"
 	}
 	return b
+}
+
+// lackedByAll returns those of the labels that no live worker for the state has, elsewhere or here.
+func (e *Explainer) lackedByAll(w *engine.Work, p job.KindState, labels []string) (none []string) {
+	slots := e.engine.Status().Labels
+	for _, l := range labels {
+		t := e.workers(p, []string{l})
+		here := w.Steps[p.State] != nil && slices.Contains(slots, l)
+		if !here && len(t.Live) == len(t.Drained) {
+			none = append(none, l)
+		}
+	}
+	return none
+}
+
+// startWorker is the command that starts a worker for a job: a server, if only servers work on its state.
+func startWorker(w *engine.Work, j *job.Job, labels []string) job.Remedy {
+	with := ""
+	if len(labels) > 0 {
+		with = " --labels " + strings.Join(labels, ",")
+	}
+	if w.Steps[j.State] != nil && !slices.Contains(w.Shared, j.State) {
+		return job.Running("serve"+with, "starts the server with these labels, if its machine has what they name")
+	}
+	return job.Running(fmt.Sprintf("work --kinds %s/%s", j.Kind, j.State)+with, "starts a worker for such jobs")
 }

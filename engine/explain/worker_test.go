@@ -90,7 +90,7 @@ func TestNoWorkerExactlyWhenNoneClaims(t *testing.T) {
 		x.UseWorkers(among(all))
 		none := map[job.ID]bool{}
 		for range 3 {
-			j, err := e.Submit(ctx, engine.Order{Kind: "test.letter"})
+			j, err := e.Submit(ctx, engine.Order{Kind: "test.letter", Requires: some("the job requires")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +104,8 @@ func TestNoWorkerExactlyWhenNoneClaims(t *testing.T) {
 		for id, no := range none {
 			j, err := e.Store().Get(ctx, id)
 			if err != nil || no == j.Claimed() {
-				t.Fatalf("no-worker %v, claimed by %q (%v): requires %v, workers %+v", no, j.Worker, err, w.Requires, all)
+				t.Fatalf("no-worker %v, claimed by %q (%v): requires %v and %v, workers %+v", no, j.Worker, err,
+					w.Requires, j.Requires, all)
 			}
 		}
 	})
@@ -174,6 +175,51 @@ func TestNoWorkerSentence(t *testing.T) {
 		}
 		if c.remedy != "" && !strings.Contains(fmt.Sprint(b.Remedies), c.remedy) {
 			t.Errorf("%v has not %q", b.Remedies, c.remedy)
+		}
+	}
+}
+
+// TestNoWorkerNamesLabels explains a job that requires labels: the sentence names those that no live worker has, and the
+// command is that of who can work on the state. The control is a worker that has all.
+func TestNoWorkerNamesLabels(t *testing.T) {
+	posted := []job.KindState{{Kind: "test.letter", State: "Posted"}}
+	gpu := elsewhere{name: "ann", from: posted, labels: []string{"gpu"}}
+	tape := elsewhere{name: "bob", from: posted, labels: []string{"tape"}}
+	for _, c := range []struct {
+		workers  []elsewhere
+		here     bool // a step here, and none elsewhere
+		sentence string
+		command  string
+	}{
+		{[]elsewhere{gpu}, false, "no live worker for test.letter/Posted with labels gpu, tape; none has tape",
+			"stagepost work --kinds test.letter/Posted --labels gpu,tape"},
+		{[]elsewhere{gpu, tape}, false, "no live worker for test.letter/Posted with labels gpu, tape",
+			"stagepost work --kinds test.letter/Posted --labels gpu,tape"},
+		{nil, true, "no live worker for test.letter/Posted with labels gpu, tape; none has tape",
+			"stagepost serve --labels gpu,tape"},
+		{[]elsewhere{{name: "eve", from: posted, labels: []string{"gpu", "tape", "x"}}}, false, "", ""},
+	} {
+		w := letters(nil)
+		if w.Outside = true; !c.here {
+			w.Steps = nil
+		}
+		e, err := engine.New(mem.New(), []engine.Work{w}, engine.Options{Labels: []string{"gpu"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := explain.New(e)
+		x.UseWorkers(among(c.workers))
+		j, err := e.Submit(t.Context(), engine.Order{Kind: "test.letter", Requires: []string{"tape", "gpu"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		why, err := x.Why(t.Context(), j.ID, time.Time{})
+		if err != nil || blocks(why, explain.BlockNoWorker) == (c.sentence == "") {
+			t.Fatalf("got %+v, %v", why.Blockers, err)
+		}
+		if b := why.Blockers[0]; c.sentence != "" &&
+			(b.Sentence != c.sentence || b.Remedies[0].Command != c.command) {
+			t.Errorf("got %q, %q; want %q, %q", b.Sentence, b.Remedies[0].Command, c.sentence, c.command)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Workers is the side of an engine that remote workers use. A zero lease means the default of the engine.
 type Workers interface {
 	// Claim claims jobs for a worker in the states it names, under the same limits as the engine's own claims. States
-	// whose labels the worker does not have are left out.
+	// and jobs that require labels which the worker does not have are left out.
 	Claim(ctx context.Context, c Claim) ([]job.Job, error)
 	// Renew renews claims of a worker and returns those that are over.
 	Renew(ctx context.Context, worker string, leases []job.Lease, lease time.Duration) ([]job.Lease, error)
@@ -106,6 +106,7 @@ type Child struct {
 	Owner    string // empty, or that of the parent
 	Key      string // idempotency key
 	Tags     []string
+	Requires []string // labels that a worker must have to claim it
 	Bytes    int64
 	Due      time.Time
 	Deadline time.Time

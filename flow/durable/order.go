@@ -41,6 +41,7 @@ type Order struct {
 	Owner    string
 	Key      string // idempotency key: the same order with it once more gives the job that the first one made
 	Tags     []string
+	Requires []string // labels that a worker must have to claim it
 	Due      time.Time
 	Deadline time.Time
 	By       lifecycle.Actor // zero: Owner
@@ -79,7 +80,7 @@ func (f *Flows) Submit(ctx context.Context, e *engine.Engine, o Order) (job.Job,
 	}
 	j, err := e.Submit(ctx, engine.Order{
 		ID: o.ID, Kind: Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags,
-		Due: o.Due, Deadline: o.Deadline,
+		Requires: o.Requires, Due: o.Due, Deadline: o.Deadline,
 		Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note,
 	})
 	if err != nil {
@@ -89,7 +90,7 @@ func (f *Flows) Submit(ctx context.Context, e *engine.Engine, o Order) (job.Job,
 	if err != nil {
 		return job.Job{}, err
 	}
-	if !same(&has, &spec) {
+	if !same(&has, &spec) || !slices.Equal(j.Requires, job.Tagged(o.Requires...)) {
 		return job.Job{}, job.Errorf(job.Conflict, "create", j.ID,
 			"the idempotency key or id was used for another flow; choose another key, or repeat the order as it was")
 	}

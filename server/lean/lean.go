@@ -67,17 +67,8 @@ func appendLeased(b []byte, j *job.Job) []byte {
 	b = appendRaw(b, `,"spec":`, j.Spec)
 	b = appendRaw(b, `,"data":`, j.Data)
 	b = appendSome(b, `,"definition":`, j.Definition)
-	for i, tag := range j.Tags {
-		if i == 0 {
-			b = append(b, `,"tags":[`...)
-		} else {
-			b = append(b, ',')
-		}
-		b = appendText(b, tag)
-	}
-	if len(j.Tags) > 0 {
-		b = append(b, ']')
-	}
+	b = appendList(b, `,"tags":[`, j.Tags)
+	b = appendList(b, `,"requires":[`, j.Requires)
 	if !j.Deadline.IsZero() {
 		b = appendTime(append(b, `,"deadline":`...), j.Deadline)
 	}
@@ -86,6 +77,21 @@ func appendLeased(b []byte, j *job.Job) []byte {
 		b = append(append(b, `,"children":`...), text...)
 	}
 	return append(b, '}')
+}
+
+// appendList appends texts behind the name of their field and "[", nothing if there are none.
+func appendList(b []byte, name string, texts []string) []byte {
+	if len(texts) == 0 {
+		return b
+	}
+	b = append(b, name...)
+	for i, text := range texts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendText(b, text)
+	}
+	return append(b, ']')
 }
 
 // AppendResults appends the answer to the reports of a worker.

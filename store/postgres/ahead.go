@@ -45,12 +45,13 @@ func (r *recent) get(id job.ID) (o origin, known bool) {
 	return o, known
 }
 
-// selectAhead reads the first lanes of several states as selectByTurn does, with the number of the state.
+// selectAhead reads the first lanes of several states as selectByTurn does, with the number of the state: those of jobs
+// that require no labels.
 const selectAhead = `SELECT v.i, s.suspect, ` + laneColumns + `
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS v (kind, state, i)
 CROSS JOIN unnest(ARRAY[false, true]) AS s (suspect)
-CROSS JOIN LATERAL (SELECT * FROM lane WHERE kind = v.kind AND state = v.state AND suspect = s.suspect AND waiting AND
-  NOT held ORDER BY priority, turn, first, id LIMIT $3) l
+CROSS JOIN LATERAL (SELECT * FROM lane WHERE kind = v.kind AND state = v.state AND requires = '' AND
+  suspect = s.suspect AND waiting AND NOT held ORDER BY priority, turn, first, id LIMIT $3) l
 LEFT JOIN turn t ON t.owner = l.owner
 LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
   WHERE j.lane = l.id AND j.waits = 1 ORDER BY j.priority, j.n LIMIT $4) h ON true
@@ -95,7 +96,7 @@ func (b *batch) readAhead(p *pgx.Batch, ops []*operation) {
 func (v *view) setAhead(rows pgx.Rows, of []job.KindState, asked int) error {
 	for _, place := range of {
 		for _, suspect := range []bool{false, true} {
-			s := newSource(sourceKey{place, suspect, byTurn})
+			s := newSource(sourceKey{place, "", suspect, byTurn})
 			s.ended = true
 			v.sources[s.sourceKey] = s
 		}
@@ -107,7 +108,7 @@ func (v *view) setAhead(rows pgx.Rows, of []job.KindState, asked int) error {
 		if err := r.scan(row, &i, &suspect); err != nil {
 			return false, err
 		}
-		s := v.sources[sourceKey{of[i-1], suspect, byTurn}]
+		s := v.sources[sourceKey{of[i-1], "", suspect, byTurn}]
 		v.addLane(s, &r, asked)
 		s.ended = len(s.lanes) < firstLanes
 		return true, nil

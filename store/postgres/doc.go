@@ -47,7 +47,7 @@
 //
 // # Claims
 //
-// Jobs that have the same kind, state, group, owner, tags and large batch are a lane: limits and holds, except those on
+// Jobs that have the same kind, state, group, owner, tags, required labels and large batch are a lane: limits and holds, except those on
 // single jobs, block all of a lane or nothing of it. A lane has the keys of its first job (priority, last turn of the
 // owner, row) and of its eldest one. A claim reads lanes in the order of these keys, with their first jobs, until no
 // lane that it has not read can be better. Lanes of owners and groups whose limits are full are left out by the
@@ -55,6 +55,9 @@
 // is released. So the costs of a claim grow neither with the jobs nor with the owners that wait. They grow with the
 // number of active jobs, with the lanes of owners and groups that have reached a limit or are under a hold that ends by
 // itself, and with the holds on single jobs.
+//
+// A worker with labels first searches for the sets of its labels that jobs require, and then claims from the lanes of
+// each. Lanes of other sets are not read.
 //
 // The keys are lower bounds. A transaction that adds a job lowers them if necessary, under the shared lock of the
 // lane's bucket. A claim that finds them too low raises them, under the exclusive lock. If another transaction has the

@@ -66,12 +66,12 @@ func (f *final) enter(all map[laneID]*enteredLane) {
 const (
 	shareLanes = "SELECT pg_advisory_xact_lock_shared($1, b) FROM unnest($2::int[]) b"
 	putLanes   = `INSERT INTO lane (id, kind, state, grp, owner, tags, crowd, suspect, waiting, priority, turn, first,
-  entered, eldest)
+  entered, eldest, requires)
 SELECT v.id, v.kind, v.state, v.grp, v.owner, v.tags, v.crowd, v.suspect, v.waiting, v.priority, coalesce(t.at, 0),
-  v.first, v.entered, v.eldest
+  v.first, v.entered, v.eldest, v.requires
 FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bool[], $9::bool[],
-  $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
-  AS v (id, kind, state, grp, owner, tags, crowd, suspect, waiting, priority, first, entered, eldest)
+  $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[])
+  AS v (id, kind, state, grp, owner, tags, crowd, suspect, waiting, requires, priority, first, entered, eldest)
 LEFT JOIN turn t ON t.owner = v.owner
 WHERE NOT EXISTS (SELECT FROM lane l WHERE l.id = v.id AND (NOT v.waiting OR l.waiting AND
   (l.priority, l.first) <= (v.priority, v.first) AND (l.entered, l.eldest) <= (v.entered, v.eldest)))
@@ -137,7 +137,8 @@ func (b *batch) enterLanes(p *pgx.Batch, entered map[laneID]*enteredLane) {
 		values(put, func(l *enteredLane) string { return l.key.tags }),
 		values(put, func(l *enteredLane) string { return pg.Stored(string(l.key.crowd)) }),
 		values(put, func(l *enteredLane) bool { return l.key.suspect }),
-		values(put, func(l *enteredLane) bool { return l.waiting })}
+		values(put, func(l *enteredLane) bool { return l.waiting }),
+		values(put, func(l *enteredLane) string { return l.key.requires })}
 	p.Queue(putLanes, append(args, keys(put)...)...)
 }
 

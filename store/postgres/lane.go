@@ -23,6 +23,7 @@ type laneKey struct {
 	tags         string // as stored
 	crowd        job.ID // the batch, if it is a large one
 	suspect      bool
+	requires     string // labels, as stored
 }
 
 // large is the number of jobs from which a batch has lanes of its own, so that a hold on it concerns whole lanes.
@@ -31,7 +32,7 @@ const large = 64
 // laneOf returns the key of the lane of a job that has not ended.
 func laneOf(j *job.Job, crowd job.ID) *laneKey {
 	return &laneKey{KindState: job.KindState{Kind: j.Kind, State: j.State}, group: j.Group, owner: j.Owner,
-		tags: tagsText(j.Tags), crowd: crowd, suspect: j.Suspect()}
+		tags: tagsText(j.Tags), crowd: crowd, suspect: j.Suspect(), requires: labelsText(j.Requires)}
 }
 
 func (k *laneKey) id() (id laneID) {
@@ -43,6 +44,10 @@ func (k *laneKey) id() (id laneID) {
 	}
 	if k.suspect {
 		b = append(b, 1)
+	}
+	if k.requires != "" {
+		b = append(b, 2)
+		b = append(b, k.requires...)
 	}
 	sum := sha256.Sum256(b)
 	copy(id[:], sum[:])

@@ -16,8 +16,9 @@ import (
 // sourceKey identifies the lanes of a state in one order.
 type sourceKey struct {
 	job.KindState
-	suspect bool
-	order   order
+	requires string // as stored
+	suspect  bool
+	order    order
 }
 
 // source reads the lanes of a state as far as they are needed. Lanes are read in the order of their stored ranks, which
@@ -63,7 +64,7 @@ func (v *view) first(t *terms, o order) (best grant, err error) {
 			return nil
 		}
 		for _, l := range v.fresh {
-			if slices.Contains(t.From, l.key.KindState) {
+			if t.fits(l.key) {
 				if err := offer(l); err != nil {
 					return best, err
 				}
@@ -107,21 +108,22 @@ func (v *view) readied(t *terms, o order) (all []*source, err error) {
 		v.shut = limits
 	}
 	for _, place := range t.From {
-		for _, suspect := range []bool{false, true} {
-			if suspect && t.Suspects == job.NoSuspects || !suspect && t.Suspects == job.OnlySuspects {
-				continue
-			}
-			key := sourceKey{place, suspect, o}
-			s := v.sources[key]
-			if s == nil {
-				s = newSource(key)
-				v.sources[key] = s
-				if err := v.extend(t, s); err != nil {
+		sets, err := v.sets(t, place)
+		if err != nil {
+			return nil, err
+		}
+		for _, requires := range sets {
+			for _, suspect := range []bool{false, true} {
+				if suspect && t.Suspects == job.NoSuspects || !suspect && t.Suspects == job.OnlySuspects {
+					continue
+				}
+				s, err := v.sourceOf(t, sourceKey{place, requires, suspect, o})
+				if err != nil {
 					return nil, err
 				}
-			}
-			if !slices.Contains(all, s) {
-				all = append(all, s)
+				if !slices.Contains(all, s) {
+					all = append(all, s)
+				}
 			}
 		}
 	}
@@ -133,13 +135,23 @@ func (v *view) dropShut() {
 	maps.DeleteFunc(v.sources, func(_ sourceKey, s *source) bool { return s.shut })
 }
 
+// sourceOf returns a source with the first lanes.
+func (v *view) sourceOf(t *terms, key sourceKey) (s *source, err error) {
+	if s = v.sources[key]; s == nil {
+		s = newSource(key)
+		v.sources[key] = s
+		err = v.extend(t, s)
+	}
+	return s, err
+}
+
 const selectTurns = "SELECT owner, at FROM turn WHERE owner = ANY ($1)"
 
 // readTurns reads the turns of the owners of changed jobs.
 func (v *view) readTurns(t *terms) error {
 	var missing []string
 	for _, l := range v.fresh {
-		if _, known := v.turns[l.key.owner]; !known && slices.Contains(t.From, l.key.KindState) {
+		if _, known := v.turns[l.key.owner]; !known && t.fits(l.key) {
 			missing = append(missing, l.key.owner)
 		}
 	}
@@ -176,7 +188,7 @@ const laneColumns = `l.id, l.grp, l.owner, l.tags, l.crowd, l.priority, l.turn, 
 // for a lane without jobs.
 const (
 	selectByTurn = `SELECT ` + laneColumns + `
-FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND suspect = $3 AND waiting AND NOT held AND
+FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND requires = $12 AND suspect = $3 AND waiting AND NOT held AND
   (priority, turn, first, id) > ($4, $5, $6, $7) AND NOT owner = ANY ($8) AND NOT grp = ANY ($9)
   ORDER BY priority, turn, first, id LIMIT $10) l
 LEFT JOIN turn t ON t.owner = l.owner
@@ -185,7 +197,7 @@ LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_no
 ORDER BY l.priority, l.turn, l.first, l.id, h.priority, h.n`
 	selectByAge = `SELECT l.id, l.grp, l.owner, l.tags, l.crowd, l.entered, l.eldest, 0::bigint, coalesce(t.at, 0),
   h.n, h.id, h.parent, h.priority, h.entered
-FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND suspect = $3 AND waiting AND NOT held AND
+FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND requires = $12 AND suspect = $3 AND waiting AND NOT held AND
   (entered, eldest, id) > ($4, $5, $7) AND $6::bigint IS NOT NULL AND NOT owner = ANY ($8) AND NOT grp = ANY ($9)
   ORDER BY entered, eldest, id LIMIT $10) l
 LEFT JOIN turn t ON t.owner = l.owner
@@ -211,7 +223,8 @@ func (v *view) extend(t *terms, s *source) error {
 	}
 	jobs = max(jobs, fewJobs)
 	rows, err := v.q.Query(v.ctx, statement, pg.Stored(string(s.Kind)), pg.Stored(string(s.State)), s.suspect, s.last.a,
-		s.last.b, s.last.c, pgtype.UUID{Bytes: s.id, Valid: true}, owners, groups, lanes, jobs)
+		s.last.b, s.last.c, pgtype.UUID{Bytes: s.id, Valid: true}, owners, groups, lanes, jobs,
+		s.requires)
 	if err != nil {
 		return err
 	}
@@ -253,7 +266,7 @@ func (v *view) addLane(s *source, r *laneRow, asked int) (another bool) {
 	v.visits++
 	if another = len(s.lanes) == 0 || s.id != r.id.Bytes; another {
 		k := r.key
-		k.KindState, k.suspect = s.KindState, s.suspect
+		k.KindState, k.suspect, k.requires = s.KindState, s.suspect, s.requires
 		k.original()
 		s.lanes = append(s.lanes, &laneState{id: r.id.Bytes, key: &k, rank: r.rank, asked: asked})
 		s.last, s.id = r.rank, r.id.Bytes

@@ -33,13 +33,13 @@ const (
 const selectRecord = `SELECT m.n, m.id, m.kind, m.number, m.parent, m.owner, m.definition, m.created, m.key, m.spec,
  m.crowd, j.state, j.last_ok, j.origin, j.outcome, j.ended, j.priority, j.grp, j.tags, j.bytes, j.version, j.epoch,
  j.worker, j.until, j.starts, j.attempts, j.retries, j.due, j.deadline, j.expires, j.entered, j.changed, j.message,
- j.cause, j.children, j.seq, j.head, j.data, j.lane, j.waits
+ j.cause, j.children, j.seq, j.head, j.data, j.lane, j.waits, m.requires
 FROM job_made m JOIN job_now j ON j.n = m.n `
 
 // scan reads the record under the cursor of selectRecord.
 func (r *record) scan(rows pgx.CollectableRow) error {
 	j := &r.job
-	var state, lastOK, origin, outcome, tags, children string
+	var state, lastOK, origin, outcome, tags, children, requires string
 	var id, kind, parent, crowd string
 	var created, ended, until, due, deadline, expires, entered, changed int64
 	var spec, data, head []byte
@@ -47,7 +47,8 @@ func (r *record) scan(rows pgx.CollectableRow) error {
 	err := rows.Scan(&r.n, &id, &kind, &j.Number, &parent, &j.Owner, &j.Definition, &created, &j.Key, &spec,
 		&crowd, &state, &lastOK, &origin, &outcome, &ended, &j.Priority, &j.Group, &tags, &j.Bytes, &j.Version,
 		&j.Epoch, &j.Worker, &until, &j.Starts, &j.Attempts, &j.Retries, &due, &deadline, &expires, &entered, &changed,
-		&j.Message, &j.Cause, &children, &j.Seq, &head, &data, &lane, &r.waits)
+		&j.Message, &j.Cause, &children, &j.Seq, &head, &data, &lane, &r.waits,
+		&requires)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (r *record) scan(rows pgx.CollectableRow) error {
 	j.Ended, j.Gone = ended > 0, ended == 2
 	j.Created, j.Until, j.Due, j.Deadline = moment(created), moment(until), moment(due), moment(deadline)
 	j.Expires, j.Entered, j.Changed = moment(expires), moment(entered), moment(changed)
-	j.Spec, j.Data, r.lane = spec, data, lane.Bytes
+	j.Spec, j.Data, j.Requires, r.lane = spec, data, labelsOf(requires), lane.Bytes
 	if copy(j.Head[:], head) != len(j.Head) {
 		return damaged(j.ID, "the record: its hash is cut off")
 	}

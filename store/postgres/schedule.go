@@ -96,9 +96,9 @@ func (b *batch) canChain(w *rules.JobWrite, c *changed, now time.Time) (bool, er
 	if err != nil {
 		return false, err
 	}
-	t := &terms{Claim: &job.Claim{N: 1, From: []job.KindState{c.key.KindState}, Limits: w.Chain.Limits}, now: now,
-		limits: limits}
-	if !c.ready || !b.open(t, c.key) || c.key.held(b.view.holds, now, &c.candidate) != nil {
+	t := &terms{Claim: &job.Claim{N: 1, From: []job.KindState{c.key.KindState}, Labels: w.Chain.Labels,
+		Limits: w.Chain.Limits}, now: now, limits: limits}
+	if !c.ready || !t.fits(c.key) || !b.open(t, c.key) || c.key.held(b.view.holds, now, &c.candidate) != nil {
 		return false, nil
 	}
 	first, err := b.first(t, byTurn)

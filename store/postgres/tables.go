@@ -17,6 +17,7 @@ var made = table[record]{"job_made", []column[record]{
 	{name: "key", text: func(r *record) string { return r.job.Key }},
 	{name: "spec", bytes: func(r *record) []byte { return r.job.Spec }},
 	{name: "crowd", text: func(r *record) string { return string(r.crowd) }},
+	{name: "requires", plain: func(r *record) string { return labelsText(r.job.Requires) }},
 }}
 
 var now = table[record]{"job_now", []column[record]{

@@ -30,6 +30,7 @@ type view struct {
 	changed map[job.ID]*changed   // jobs that the transaction changed
 	fresh   map[laneID]*laneState // lanes with such jobs that can be claimed
 	sources map[sourceKey]*source
+	fitting map[setsKey][]string
 	shut    string // identity of the limits that sources left lanes out for
 	// some limit counts fewer jobs than before: lanes that were left out may be free
 	released bool
@@ -49,7 +50,7 @@ type changed struct {
 func newView(ctx context.Context, q querier) *view {
 	return &view{q: q, ctx: ctx, actives: map[job.Kind]*active{}, given: map[job.KindState]int{},
 		turns: map[string]int64{}, granted: map[string]bool{}, changed: map[job.ID]*changed{},
-		fresh: map[laneID]*laneState{}, sources: map[sourceKey]*source{}}
+		fresh: map[laneID]*laneState{}, sources: map[sourceKey]*source{}, fitting: map[setsKey][]string{}}
 }
 
 // laneState is a lane with its next jobs.

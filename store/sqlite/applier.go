@@ -57,6 +57,7 @@ func newApplier(s *Store) (*applier, error) {
 		rowlog.Event: insertEvent + " ON CONFLICT DO NOTHING", rowlog.Task: putTask, rowlog.Hold: putHold,
 		rowlog.DropHold: dropHold, rowlog.Message: putMessage, rowlog.Audit: insertAudit + " ON CONFLICT DO NOTHING",
 		rowlog.Sent: insertSent + " ON CONFLICT DO NOTHING", rowlog.Audited: insertAudited + " ON CONFLICT DO NOTHING",
+		rowlog.Requires: putRequires,
 	} {
 		stmt, err := s.records.c.Prepare(sql)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 // loadMade and loadNow are read side by side: both tables have one row per job, in the same order. Columns that a
 // queue does not need (spec, data, hashes) are not read.
 const (
-	loadMade = "SELECT n, kind, number, owner, created, parent, id FROM job_made WHERE n >= ? AND n < ? ORDER BY n"
+	loadMade = "SELECT n, kind, number, owner, created, parent, id, requires FROM job_made WHERE n >= ? AND n < ? ORDER BY n"
 	loadNow  = `SELECT n, state, outcome, ended, grp, changed, priority, version, epoch, worker, until, starts, attempts, retries,
  due, deadline, expires, entered, children, cause, tags, bytes FROM job_now WHERE n >= ? AND n < ? ORDER BY n`
 )
@@ -189,7 +189,8 @@ func (r *partReader) live(j *job.Job) {
 	j.Kind, j.Owner = job.Kind(r.names.getName(made, 1)), r.names.getWord(made, 3)
 	j.State, j.Outcome = lifecycle.State(r.names.getName(now, 1)), lifecycle.Outcome(r.names.getName(now, 2))
 	j.Group, j.Worker, j.Bytes = r.names.getWord(now, 4), r.names.getWord(now, 9), now.GetInt(21)
-	j.Tags, _ = r.names.getTags(now, 20) // damaged ones are reported when the record is read
+	j.Tags, _ = r.names.getTags(now, 20)
+	j.Requires, _ = r.names.getTags(made, 7) // damaged ones are reported when the record is read
 	j.Created, j.Priority = unixMicro(created), int(now.GetInt(6))
 	j.Starts = int(now.GetInt(11))
 	j.Until, j.Due = getTime(now, 10, created), getTime(now, 14, created)

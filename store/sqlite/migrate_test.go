@@ -31,7 +31,7 @@ func schemaOne(t *testing.T, from, dir string) {
 ATTACH '`+filepath.Join(from, database)+`' AS new;
 INSERT INTO word SELECT * FROM new.word;
 INSERT INTO move SELECT * FROM new.move;
-INSERT INTO job_made SELECT * FROM new.job_made;
+INSERT INTO job_made SELECT n, id, kind, number, parent, owner, definition, created, key, spec FROM new.job_made;
 INSERT INTO job_now SELECT n, state, last_ok, origin, outcome, ended, priority, grp, version, epoch, worker, until, starts, attempts, retries, due,
  deadline, expires, entered, changed, message, cause, children, seq, last, head FROM new.job_now;
 INSERT INTO job_data SELECT * FROM new.job_data;
@@ -96,7 +96,7 @@ func TestMigrateFromOne(t *testing.T) {
 		clean(t, s)
 	}
 	if got := texts(t, dir, "SELECT version FROM schema_version ORDER BY version", 1); !cmp.Equal(got,
-		[]string{"1", "2", "3", "4", "5", "6", "7"}) {
+		[]string{"1", "2", "3", "4", "5", "6", "7", "8"}) {
 		t.Errorf("schema versions %v", got)
 	}
 	fresh := "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema WHERE name NOT LIKE 'storetest%' " +

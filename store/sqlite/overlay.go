@@ -369,7 +369,8 @@ func (v *view) message(key string) (m job.Message, found bool) {
 // own makes the entry share no memory with others and have the form in which it is read from the database.
 func (e *entry) own() *entry {
 	j := &e.job
-	j.Spec, j.Data, j.Tags = ownBytes(j.Spec), ownBytes(j.Data), slices.Clone(j.Tags)
+	j.Spec, j.Data = ownBytes(j.Spec), ownBytes(j.Data)
+	j.Tags, j.Requires = slices.Clone(j.Tags), slices.Clone(j.Requires)
 	for _, t := range [...]*time.Time{&j.Created, &j.Until, &j.Due, &j.Deadline, &j.Expires, &j.Entered, &j.Changed} {
 		*t = stored(*t)
 	}

@@ -187,6 +187,15 @@ func (r *records) insert(e *entry, parent int64) error {
 	if err := r.writes.made.Run(); err != nil {
 		return err
 	}
+	if len(j.Requires) > 0 {
+		r.writes.requires.Int(1, e.n)
+		if err := r.names.bindTags(r.writes.requires, 2, j.Requires); err != nil {
+			return err
+		}
+		if err := r.writes.requires.Run(); err != nil {
+			return err
+		}
+	}
 	if err := r.names.bindNow(r.writes.insert, e); err != nil {
 		return err
 	}

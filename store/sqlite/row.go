@@ -15,7 +15,7 @@ import (
 const selectRow = `SELECT m.n, m.id, m.kind, m.number, p.id, m.owner, m.definition, m.created, m.key, m.spec,
  j.state, j.last_ok, j.origin, j.outcome, j.ended, j.priority, j.grp, j.version, j.epoch, j.worker, j.until,
  j.starts, j.attempts, j.retries, j.due, j.deadline, j.expires, j.entered, j.changed, j.message, j.cause, j.children,
- j.seq, j.last, j.head, d.data, j.tags, j.bytes, j.sum
+ j.seq, j.last, j.head, d.data, j.tags, j.bytes, j.sum, m.requires
 FROM job_made m JOIN job_now j ON j.n = m.n LEFT JOIN job_data d ON d.n = m.n LEFT JOIN job_made p ON p.n = m.parent `
 
 // getRow reads the record under the statement's cursor. A damaged one is an error with the job's id, see isDamage.
@@ -58,6 +58,11 @@ func (n *names) readRow(s *conn.Stmt) (*entry, error) {
 	j.Tags = slices.Clone(tags)
 	if err != nil {
 		return nil, damaged(j.ID, "the record: %v", err)
+	}
+	requires, err := n.getTags(s, 39)
+	j.Requires = slices.Clone(requires)
+	if err != nil {
+		return nil, damaged(j.ID, "the record: its required labels: %v", err)
 	}
 	e.made, e.data = sumMade(e.n, j), sumData(j.Data)
 	return e, nil

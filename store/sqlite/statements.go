@@ -27,7 +27,7 @@ type statement interface {
 
 // writing are the loop's statements that write.
 type writing struct {
-	made, insert, update, data, noData, key, event, task, hold, dropHold, post, word, move, audit statement
+	made, requires, insert, update, data, noData, key, event, task, hold, dropHold, post, word, move, audit statement
 
 	sent, audited statement // event and audit with the address of a sender
 }
@@ -47,6 +47,7 @@ func (r *reading) prepare(c *conn.Conn) error {
 
 // The statements that write, but those of the record itself.
 const (
+	putRequires = "UPDATE job_made SET requires = ?2 WHERE n = ?1"
 	putData     = "INSERT OR REPLACE INTO job_data (n, data) VALUES (?, ?)"
 	dropData    = "DELETE FROM job_data WHERE n = ?"
 	insertKey   = "INSERT INTO job_key (key, kind, owner, n) VALUES (?, ?, ?, ?)"
@@ -71,7 +72,7 @@ const (
 
 func (w *writing) prepare(c *conn.Conn) error {
 	for to, sql := range map[*statement]string{
-		&w.made: insertMade, &w.insert: insertNow, &w.update: updateNow, &w.data: putData, &w.noData: dropData,
+		&w.made: insertMade, &w.requires: putRequires, &w.insert: insertNow, &w.update: updateNow, &w.data: putData, &w.noData: dropData,
 		&w.key: insertKey, &w.event: insertEvent, &w.task: putTask, &w.hold: putHold, &w.dropHold: dropHold,
 		&w.post: putMessage, &w.word: insertWord, &w.move: insertMove, &w.audit: insertAudit,
 		&w.sent: insertSent, &w.audited: insertAudited,

@@ -112,6 +112,9 @@ func sumMade(n int64, j *job.Job) uint32 {
 	s.int(j.Created.UnixMicro())
 	s.str(j.Key)
 	s.bytes(j.Spec)
+	for _, l := range j.Requires { // a record of an earlier version has none
+		s.str(l)
+	}
 	return s.end()
 }
 

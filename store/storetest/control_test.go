@@ -101,6 +101,24 @@ var broken = map[string]struct {
 	"tags are dropped": {"Tag/kept", func(s job.Store) job.Store {
 		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Tags = nil }}
 	}},
+	"labels are dropped": {"Label/kept", func(s job.Store) job.Store {
+		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Requires = nil }}
+	}},
+	"labels are overlooked": {"Label/a_worker_gets", func(s job.Store) job.Store {
+		return &breaks{Store: s, claim: func(c *job.Claim) { c.Labels = everyLabel }}
+	}},
+	"peeks overlook labels": {"Label/a_peek", func(s job.Store) job.Store {
+		return &breaks{Store: s, peeks: func(c *job.Claim) { c.Labels = everyLabel }}
+	}},
+	"chains overlook labels": {"Label/a_chain_needs", func(s job.Store) job.Store {
+		return &breaks{Store: s, change: func(c *job.Change) { c.Chain = labelled(c.Chain) }}
+	}},
+	"chains of new jobs overlook labels": {"Label/a_new_job", func(s job.Store) job.Store {
+		return &breaks{Store: s, create: func(c *job.Created) { c.Chain = labelled(c.Chain) }}
+	}},
+	"labels are put in order": {"Label/what_is_no_label", func(s job.Store) job.Store {
+		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Requires = job.Tagged(c.Job.Requires...) }}
+	}},
 	"bytes are not counted": {"Count/bytes", func(s job.Store) job.Store {
 		return &breaks{Store: s, change: func(c *job.Change) { c.Set.Bytes = nil }}
 	}},
@@ -165,6 +183,7 @@ type breaks struct {
 	query  func(*job.Query)
 	part   func(string) string
 	number func(int64) int64
+	peeks  func(*job.Claim)
 	peeked func(*job.Forecast)
 
 	taking   func(*job.Taking)
@@ -239,7 +258,7 @@ func (b *breaks) Named(ctx context.Context, part, owner string, n int) ([]job.Jo
 }
 
 func (b *breaks) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast, error) {
-	f, err := b.Store.Peek(ctx, c, id)
+	f, err := b.Store.Peek(ctx, alter([]job.Claim{c}, b.peeks)[0], id)
 	return alter([]job.Forecast{f}, b.peeked)[0], err
 }
 
@@ -319,6 +338,19 @@ func (b *breaks) Renew(ctx context.Context, c job.Renewal) ([]job.Lease, error) 
 		lost = nil
 	}
 	return lost, err
+}
+
+// everyLabel are the labels of the tests.
+var everyLabel = []string{"gpu", "gpu=2", "zone=b"}
+
+// labelled is a chain for a worker with every label.
+func labelled(c *job.Chain) *job.Chain {
+	if c == nil {
+		return nil
+	}
+	with := *c
+	with.Labels = everyLabel
+	return &with
 }
 
 func noKeys(c *job.Created)    { c.Job.Key = "" }

@@ -73,7 +73,8 @@ func Growth(ctx context.Context, st Counted, n int, logf func(format string, arg
 }
 
 // costs is a store that grows: half of the jobs are children of one batch, with one owner; each of the others has an
-// owner of its own. Each tenth job has a message.
+// owner of its own. Each tenth job has a message. Each third one requires labels that no claim of the suite has: 1,000
+// different sets.
 type costs struct {
 	ctx   context.Context
 	st    Counted
@@ -128,6 +129,9 @@ func (c *costs) next() job.Created {
 	} else {
 		j.Owner, j.Priority = fmt.Sprint("o", c.n), 50
 	}
+	if c.n%3 == 0 {
+		j.Requires = job.Tagged([]string{"gpu", "ssd", "tape"}[c.n/3%3], fmt.Sprint("zone=", c.n/3%1000))
+	}
 	j, e := job.New(j, lifecycle.Owner, "alice", c.tick())
 	one := job.Created{Job: j, Event: e}
 	if c.n%10 == 0 {
@@ -141,7 +145,8 @@ func (c *costs) id(n int) job.ID { return job.ID(fmt.Sprintf("tst_%08d", n)) }
 // ask is a claim with limits on all jobs, on each owner and on running jobs.
 func (c *costs) ask(n int) job.Claim {
 	return job.Claim{Worker: "w1", N: n, Now: c.tick(), Lease: time.Hour,
-		From: []job.KindState{{Kind: stepKind, State: waiting}}, Limits: c.limits(100),
+		From:   []job.KindState{{Kind: stepKind, State: waiting}},
+		Labels: []string{"gpu", "ssd", "tape", "zone=none"}, Limits: c.limits(100),
 		Ageing: job.Ageing{Share: 10, Patience: time.Hour}}
 }
 

@@ -22,6 +22,7 @@ var costly = []struct {
 	{name: "claim, the limits of all owners full", run: func(c *costs, count counting) error {
 		return c.empty(count, []job.Limit{{Name: "none", Kind: stepKind, PerOwner: true, Max: 0}})
 	}},
+	{name: "claim, the first job with labels", run: costLabels},
 	{name: "chain under a full limit", run: costChain},
 	{name: "first claim after a hold on a batch", run: costHold},
 	{name: "hold and release of a batch", run: costHolds},
@@ -186,6 +187,34 @@ func costClaim(c *costs, count counting) error {
 		return err
 	}
 	return c.back(j)
+}
+
+// costLabels claims a job that requires two labels of the worker. Many others require one of them and a third.
+func costLabels(c *costs, count counting) error {
+	j, e := job.New(job.Job{ID: job.ID(fmt.Sprint("tst_labelled_", c.clock.UnixNano())), Kind: stepKind,
+		Position: Step.Start(), Definition: Step.Hash(), Requires: []string{"gpu", "ssd"}}, lifecycle.Owner, "alice",
+		c.tick())
+	if _, err := c.st.Create(c.ctx, job.Created{Job: j, Event: e}); err != nil {
+		return err
+	}
+	got := j
+	if err := count(func() (err error) { got, err = c.granted(); return err }); err != nil {
+		return err
+	}
+	if got.ID != j.ID {
+		return fmt.Errorf("%s was granted, not %s", got.ID, j.ID)
+	}
+	change, err := Transition(Step, got, "begin", lifecycle.Worker, c.tick())
+	if err == nil {
+		got, err = c.change(change)
+	}
+	if err == nil {
+		change, err = Transition(Step, got, "fail", lifecycle.Operator, c.tick())
+	}
+	if err == nil {
+		_, err = c.change(change)
+	}
+	return err
 }
 
 // costChain begins a job whose chain is refused, and ends it.

@@ -141,6 +141,7 @@ func (m *model) get(id job.ID) (job.Job, error) {
 // Copies share no memory with the original.
 func copied(j job.Job) job.Job {
 	j.Tags, j.Spec, j.Data = slices.Clone(j.Tags), bytes.Clone(j.Spec), bytes.Clone(j.Data)
+	j.Requires = slices.Clone(j.Requires)
 	return j
 }
 
@@ -197,6 +198,9 @@ func (m *model) create(c *job.Created) (job.ID, error) {
 			return "", job.Errorf(job.Invalid, "create", j.ID, "%s is not of batch %s", old.ID, j.Parent)
 		}
 		return old.ID, nil
+	}
+	if !inOrder(j.Requires) {
+		return "", job.Errorf(job.Invalid, "create", j.ID, "it requires %q", j.Requires)
 	}
 	if err := m.number(&j); err != nil {
 		return "", err

@@ -127,7 +127,22 @@ func (m *model) free(j *job.Job, c *job.Claim) bool {
 	if j.Claimed() || j.Due.After(c.Now) || m.held(j, c.Now) != nil {
 		return false
 	}
+	for _, l := range j.Requires {
+		if !slices.Contains(c.Labels, l) {
+			return false
+		}
+	}
 	return !slices.ContainsFunc(c.Limits, func(l job.Limit) bool { return guards(&l, j) && m.active(&l, j) >= l.Max })
+}
+
+// inOrder reports whether a list is one of few labels, each once and in order.
+func inOrder(labels []string) bool {
+	for i, l := range labels {
+		if !job.IsLabel(l) || i > 0 && labels[i-1] >= l {
+			return false
+		}
+	}
+	return len(labels) <= job.MostRequired
 }
 
 func (m *model) held(j *job.Job, at time.Time) *job.Hold {
@@ -175,7 +190,8 @@ func (m *model) chain(id job.ID, c *job.Chain, at time.Time, fresh bool) {
 	if c == nil || j.Ended {
 		return
 	}
-	ask := job.Claim{From: []job.KindState{{Kind: j.Kind, State: j.State}}, Now: at, Limits: c.Limits}
+	ask := job.Claim{From: []job.KindState{{Kind: j.Kind, State: j.State}}, Labels: c.Labels, Now: at,
+		Limits: c.Limits}
 	if !m.free(&j, &ask) {
 		return
 	}

@@ -19,8 +19,10 @@ func spoil(jobs ...job.Job) {
 	for i := range jobs {
 		spoilBytes(jobs[i].Spec)
 		spoilBytes(jobs[i].Data)
-		for k := range jobs[i].Tags {
-			jobs[i].Tags[k] = "spoilt=yes"
+		for _, list := range [][]string{jobs[i].Tags, jobs[i].Requires} {
+			for k := range list {
+				list[k] = "spoilt=yes"
+			}
 		}
 	}
 }

@@ -54,7 +54,7 @@ type test struct {
 var parts = []part{
 	{"Create", createTests}, {"Get", getTests}, {"List", listTests}, {"Number", numberTests}, {"Count", countTests},
 	{"History", historyTests},
-	{"Claim", claimTests}, {"Limit", limitTests}, {"Hold", holdTests}, {"Renew", renewTests}, {"Commit", commitTests},
+	{"Claim", claimTests}, {"Label", labelTests}, {"Limit", limitTests}, {"Hold", holdTests}, {"Renew", renewTests}, {"Commit", commitTests},
 	{"Stale", staleTests}, {"Chain", chainTests}, {"Children", childTests}, {"Outbox", outboxTests},
 	{"Watch", watchTests}, {"Own", ownTests},
 	{"Tag", tagTests}, {"Audit", auditTests}, {"Purge", purgeTests}, {"Ageing", ageingTests}, {"Clock", clockTests},

@@ -74,6 +74,7 @@ NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
 	f.StringArrayVarP(&env, "env", "e", nil, "a variable: NAME=VALUE; NAME= takes it away; may be given again")
 	f.StringArrayVar(&limits, "limit", nil, "other limits, such as wall=10m,memory=2GiB")
 	f.StringArrayVar(&labels, "label", nil, "other labels, in place of all: NAME=VALUE; may be given again")
+	f.StringSliceVar(&r.Requires, "requires", nil, "other required labels, in place of all, with commas between")
 	f.StringVar(&r.Key, "key", "", "idempotency key: a second order with it gives the job of the first")
 	f.IntVar(&priority, "priority", job.DefaultPriority, "0 goes first, 99 last")
 	f.StringVar(&callback, "callback", "", "another URL that is notified of the job's end; empty: none")

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -174,6 +175,7 @@ func factsOf(v *api.ComputeJob) (all []fact) {
 	if v.Limits != nil {
 		add("Limits", limitWords(v.Limits))
 	}
+	add("It requires", strings.Join(v.Requires, ", "))
 	for _, a := range v.Attempts {
 		add("Attempt to hand it over", a.Agent+": "+a.Error)
 	}

@@ -162,8 +162,8 @@ func adviceOn(kind job.ErrorKind) string {
 }
 
 // formFields are the fields of the form.
-var formFields = []string{"title", "service", "command", "wall", "memory", "disk", "cores", "labels", "note", "upload",
-	"key"}
+var formFields = []string{"title", "service", "command", "wall", "memory", "disk", "cores", "labels", "requires", "note",
+	"upload", "key"}
 
 // readFields reads the fields of a form up to its first file, and gives what follows. A file field without a file is
 // left out.
@@ -240,6 +240,7 @@ func orderOf(fields map[string][]string) (o api.ComputeOrder, err error) {
 	o = api.ComputeOrder{Service: one("service"), Name: one("title"), Note: strings.Join(strings.Fields(one("note")),
 		" "),
 		Uploads: fields["upload"], Key: one("key")}
+	o.Requires = strings.FieldsFunc(one("requires"), betweenLabels)
 	if command := one("command"); command != "" {
 		o.Command = &api.ComputeCommand{Shell: command}
 	}
@@ -277,9 +278,11 @@ func limitsFrom(one func(string) string, l *api.ComputeLimits) error {
 	return nil
 }
 
+func betweenLabels(r rune) bool { return r == ',' || r == ' ' || r == '\n' }
+
 // labelsFrom reads labels, each name=value, with blanks or commas between them.
 func labelsFrom(text string, o *api.ComputeOrder) error {
-	for _, label := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
+	for _, label := range strings.FieldsFunc(text, betweenLabels) {
 		name, value, ok := strings.Cut(label, "=")
 		if !ok {
 			return job.Errorf(job.Invalid, "form", "", "a label is written name=value, not %.40q", label)

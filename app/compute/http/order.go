@@ -52,6 +52,9 @@ func checkCompute(o *api.ComputeOrder) error {
 	if err := checkLabels(o.Labels); err != nil {
 		return err
 	}
+	if _, err := job.Required(o.Requires...); err != nil {
+		return err
+	}
 	return notNegative(o.Limits)
 }
 

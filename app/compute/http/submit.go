@@ -144,7 +144,7 @@ func (s *Handlers) gather(r *http.Request, app Compute, o *api.ComputeOrder) (*g
 	g := &gathering{server: s, app: app, owner: server.OwnerOf(r.Context()), names: map[string]bool{}}
 	g.order = compute.Order{
 		Owner: computeOwner(r, o.Owner), Service: o.Service, Name: o.Name, Env: o.Env, Limits: limitsOf(o.Limits),
-		Labels: o.Labels, Inputs: o.Inputs, Priority: o.Priority, Callback: o.Callback,
+		Labels: o.Labels, Requires: o.Requires, Inputs: o.Inputs, Priority: o.Priority, Callback: o.Callback,
 		By: by, Actor: actor, Note: o.Note,
 	}
 	if g.order.Key, err = server.KeyOf(r, o.Key); err != nil {

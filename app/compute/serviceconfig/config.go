@@ -41,6 +41,7 @@ type Service struct {
 	Limits      Limits            `json:"limits" doc:"Limits of a job that asks for none."`
 	Max         Limits            `json:"max" doc:"The most that a job may ask for."`
 	Env         map[string]string `json:"env" doc:"Variables of every job."`
+	Requires    []string          `json:"requires" doc:"Labels that a server must have to work on its jobs: gpu, zone=b."`
 	LeaveInputs bool              `json:"leave_inputs" doc:"Results contain no unchanged inputs."`
 	Binds       []string          `json:"binds" doc:"Paths of the agent's machine that jobs may read: /opt/tool, or /opt/tool:/tool."`
 	Network     string            `json:"network" doc:"none (the default) or host."`
@@ -255,7 +256,7 @@ func (s *Config) Compute() []compute.Service {
 	for _, one := range s.Services {
 		list = append(list, compute.Service{
 			Name: one.Name, RunsPerUser: orZero(one.RunsPerUser), MaxRuns: orZero(one.MaxRuns), Agents: one.Agents,
-			Limits: one.Limits.Limits(), Max: one.Max.Limits(), Env: one.Env, LeaveInputs: one.LeaveInputs,
+			Limits: one.Limits.Limits(), Max: one.Max.Limits(), Env: one.Env, Requires: one.Requires, LeaveInputs: one.LeaveInputs,
 			Callbacks: one.callbacks(),
 		})
 	}

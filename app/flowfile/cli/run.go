@@ -112,6 +112,8 @@ func (r *flowOrder) bind(cmd *cobra.Command) {
 	f.StringVar(&r.Key, "key", "", "idempotency key: a second order with it gives the flow of the first")
 	f.IntVar(&r.priority, "priority", job.DefaultPriority, "0 goes first, 99 last")
 	f.StringVar(&r.Group, "group", "", "what holds and limits name it by")
+	f.StringSliceVar(&r.Requires, "requires", nil,
+		"labels that a server must have to work on it, with commas between: NAME or NAME=VALUE")
 	f.StringVar(&r.Owner, "owner", "", "whose it is; defaults to the login name")
 	f.StringVar(&r.due, "due", "", "not to be begun before this time, or for this long, such as 2h")
 	f.StringVar(&r.deadline, "deadline", "",

@@ -116,7 +116,7 @@ func (s *Handlers) submitFlow(w http.ResponseWriter, r *http.Request) error {
 func orderFlow(app Flows, o *api.FlowOrder) (durable.Order, error) {
 	order := durable.Order{
 		Factory: o.Factory, Args: o.Args, Inject: flow.Values{}, Priority: o.Priority, Group: o.Group, Owner: o.Owner,
-		Key: o.Key, Due: o.Due, Deadline: o.Deadline,
+		Key: o.Key, Requires: o.Requires, Due: o.Due, Deadline: o.Deadline,
 		Actor: o.Actor, Note: o.Note,
 		Settings: durable.Settings{DeferReverts: o.DeferReverts, NeverResolve: o.NeverResolve,
 			RevertErrors: o.RevertErrors, KeepAtDeadline: o.KeepAtDeadline, Workers: o.Workers},

@@ -27,7 +27,7 @@ func (l *Ledger) schedule(n int) {
 		}
 		l.queue.Put(w.Before, w.After)
 		c := w.Chain
-		if c != nil && !w.After.Ended && l.queue.CanChain(w.After.ID, w.Before == nil, c.Limits, w.At) {
+		if c != nil && !w.After.Ended && l.queue.CanChain(w.After.ID, w.Before == nil, c, w.At) {
 			waiting := *w.After
 			w.Grant()
 			l.queue.Put(&waiting, w.After)

@@ -181,8 +181,8 @@ func (q *Queue) ageing(c *job.Claim) bool {
 	}
 	given := 0
 	for _, k := range c.From {
-		if s := q.states[k]; s != nil {
-			given += s.given
+		if p := q.places[k]; p != nil {
+			given += p.given
 		}
 	}
 	return given+1 >= c.Ageing.Share
@@ -190,15 +190,11 @@ func (q *Queue) ageing(c *job.Claim) bool {
 
 // eldest returns the entry that waited longest of those that may be granted, if it came into its state before the
 // time; otherwise nil.
-func (q *Queue) eldest(from []job.KindState, before int64) *entry {
+func (q *Queue) eldest(from []*state, before int64) *entry {
 	for {
 		var first *lane
 		q.visits += int64(len(from))
-		for _, k := range from {
-			s := q.states[k]
-			if s == nil {
-				continue
-			}
+		for _, s := range from {
 			if l := s.oldest(); l != nil && (first == nil || l.filed.less(first.filed)) {
 				first = l
 			}

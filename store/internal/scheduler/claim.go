@@ -40,8 +40,9 @@ func (q *Queue) Peek(c *job.Claim, id job.ID) job.Forecast {
 // claim picks up to c.N jobs and counts them as claimed.
 func (q *Queue) claim(c *job.Claim) []*entry {
 	var picked []*entry
+	from := q.statesOf(c.From, c.Labels)
 	for len(picked) < c.N {
-		e := q.pick(c)
+		e := q.pick(c, from)
 		if e == nil {
 			break
 		}
@@ -60,18 +61,19 @@ func ids(entries []*entry) []job.ID {
 }
 
 // CanChain reports whether the job, which waits in its lane, may be claimed out of turn by the worker that moved it:
-// no hold or limit applies, and no job of better priority could be granted; with inTurn, no other job at all.
-func (q *Queue) CanChain(id job.ID, inTurn bool, limits []job.Limit, now time.Time) bool {
+// no hold or limit applies, the worker has the labels, and no job of better priority could be granted; with inTurn, no
+// other job at all.
+func (q *Queue) CanChain(id job.ID, inTurn bool, c *job.Chain, now time.Time) bool {
 	e := q.entry(id)
 	if e == nil || e.claimed {
 		return false
 	}
 	from := []job.KindState{e.lane.KindState}
-	q.begin(now, from, limits, false)
-	if e.slot < 0 || e.lane.full() != nil || q.holdOf(e.lane) != nil || q.holdOn(e) != nil {
+	q.begin(now, from, c.Limits, false)
+	if e.slot < 0 || len(job.Lacking(e.lane.requires.all(), c.Labels)) > 0 || e.lane.full() != nil || q.holdOf(e.lane) != nil || q.holdOn(e) != nil {
 		return false
 	}
-	first := q.next(from)
+	first := q.next(q.statesOf(from, c.Labels))
 	return first == e || first != nil && !inTurn && first.priority >= e.priority
 }
 
@@ -102,7 +104,8 @@ func (q *Queue) give(e *entry) {
 		q.undo.turns = append(q.undo.turns, wasTurn{l.turn, l.turn.at})
 	}
 	l.turn.at = q.turn
-	q.setGiven(l.lot.state, l.lot.state.given+1)
+	p := q.places[l.KindState]
+	q.setGiven(p, p.given+1)
 	l.remove(e)
 	delete(q.suspect, e)
 	e.claimed = true
@@ -124,7 +127,7 @@ type wasTurn struct {
 }
 
 type wasGiven struct {
-	of *state
+	of *place
 	n  int
 }
 
@@ -167,42 +170,38 @@ func (q *Queue) takeBack(picked []*entry) {
 
 // pick returns the next entry, or nil: by age if it is time for that and some entry has waited long enough, otherwise
 // by priority.
-func (q *Queue) pick(c *job.Claim) *entry {
+func (q *Queue) pick(c *job.Claim, from []*state) *entry {
 	if c.Suspects == job.OnlySuspects {
-		return q.firstSuspect(c.From)
+		return q.firstSuspect(from)
 	}
 	if q.ageing(c) {
-		if e := q.eldest(c.From, micro(c.Now.Add(-c.Ageing.Patience))); e != nil {
+		if e := q.eldest(from, micro(c.Now.Add(-c.Ageing.Patience))); e != nil {
 			for _, k := range c.From {
-				q.setGiven(q.states[k], 0)
+				q.setGiven(q.places[k], 0)
 			}
-			q.setGiven(e.lane.lot.state, -1) // it is not counted itself
+			q.setGiven(q.places[e.lane.KindState], -1) // it is not counted itself
 			return e
 		}
 	}
-	return q.next(c.From)
+	return q.next(from)
 }
 
-func (q *Queue) setGiven(s *state, n int) {
-	if s == nil {
+func (q *Queue) setGiven(p *place, n int) {
+	if p == nil {
 		return
 	}
 	if q.undo != nil {
-		q.undo.given = append(q.undo.given, wasGiven{s, s.given})
+		q.undo.given = append(q.undo.given, wasGiven{p, p.given})
 	}
-	s.given = n
+	p.given = n
 }
 
 // next returns the next entry in any of the states, or nil.
-func (q *Queue) next(from []job.KindState) *entry {
+func (q *Queue) next(from []*state) *entry {
 	for {
 		var best *lane
 		q.visits += int64(len(from))
-		for _, k := range from {
-			s := q.states[k]
-			if s == nil {
-				continue
-			}
+		for _, s := range from {
 			if l := s.first(); l != nil && (best == nil || l.key.less(best.key)) {
 				best = l
 			}
@@ -236,12 +235,12 @@ func (q *Queue) grantable(l *lane, e *entry) bool {
 
 // firstSuspect returns the ready suspect of the best priority that came first, or nil. There are few: no more than
 // workers had at once.
-func (q *Queue) firstSuspect(from []job.KindState) *entry {
+func (q *Queue) firstSuspect(from []*state) *entry {
 	var first *entry
 	q.visits += int64(len(q.suspect))
 	for e := range q.suspect {
 		better := first == nil || e.priority < first.priority || e.priority == first.priority && e.number < first.number
-		if better && e.slot >= 0 && slices.Contains(from, e.lane.KindState) && e.lane.full() == nil &&
+		if better && e.slot >= 0 && slices.Contains(from, e.lane.home.state) && e.lane.full() == nil &&
 			q.holdOf(e.lane) == nil && q.holdOn(e) == nil {
 			first = e
 		}

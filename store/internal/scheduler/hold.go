@@ -133,10 +133,13 @@ func (h *hold) covers(o *lot, k job.KindState) bool {
 
 // coverAll lets a new hold close the home lots that it covers; cover, a new home lot by the holds that cover it.
 func (q *Queue) coverAll(h *hold) {
-	for k, s := range q.states {
+	if h.Owner != "" || h.Job != "" {
+		return // it covers none
+	}
+	for s := range q.states {
 		q.visits += int64(len(s.homes))
 		for _, o := range s.homes {
-			if h.covers(o, k) {
+			if h.covers(o, s.KindState) {
 				o.holds = append(o.holds, h)
 				h.lots[o] = struct{}{}
 			}

@@ -47,7 +47,7 @@ func TestHeldBatchIsPassedOnce(t *testing.T) {
 			if got := claim(start, 1); len(got) > 0 {
 				t.Fatalf("%v was given under the hold", got)
 			}
-			if left := len(q.states[job.KindState{Kind: "k", State: "A"}].open); left > 0 {
+			if left := len(q.places[job.KindState{Kind: "k", State: "A"}].state.open); left > 0 {
 				t.Errorf("%d lanes would be checked again", left)
 			}
 			last := put(n+1, "")
@@ -63,7 +63,7 @@ func TestHeldBatchIsPassedOnce(t *testing.T) {
 				holds = nil
 			}
 			q.SetHolds(holds)
-			if !q.CanChain(jobs[1].ID, true, nil, c.now) == c.give {
+			if !q.CanChain(jobs[1].ID, true, &job.Chain{}, c.now) == c.give {
 				t.Errorf("whether the next one may be claimed: want %t", c.give)
 			}
 			want := 0

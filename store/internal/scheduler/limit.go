@@ -148,7 +148,7 @@ func (q *Queue) forgetLimits(kind job.Kind, n int) {
 		l.members = slices.DeleteFunc(l.members, func(m member) bool { return slices.Contains(gone, m.of) })
 	}
 	old := func(s *share) bool { return slices.Contains(gone, s.of) }
-	for _, s := range q.states {
+	for s := range q.states {
 		s.guards = slices.DeleteFunc(s.guards, old)
 		for _, o := range s.homes {
 			o.shares = slices.DeleteFunc(o.shares, old)

@@ -6,18 +6,18 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// state has the lanes of one state of one kind, in lots. The home lot of a lane has those of the same group and tags,
+// state has the lanes of the jobs of one state of one kind that require the same labels, in lots. The home lot of a lane has those of the same group and tags,
 // so that limits and holds on these close all of them at once. A lane that a limit or hold on its owner or batch blocks
 // moves to a lot of that limit's share, or of that hold. No claim visits the lanes of a closed lot; the event that ends
 // the block opens it. So a claim visits a lane at most once for each event that concerns its owner or batch.
 type state struct {
 	job.KindState
-	q      *Queue
-	homes  map[homeKey]*lot
-	guards []*share // of limits on all jobs of the state
-	open   []*lot   // heap of the lots with ready jobs that are not known to be closed
-	elders ages[*lot]
-	given  int // jobs granted since the last one that was granted by age
+	requires *tagSet
+	q        *Queue
+	homes    map[homeKey]*lot
+	guards   []*share // of limits on all jobs of the state
+	open     []*lot   // heap of the lots with ready jobs that are not known to be closed
+	elders   ages[*lot]
 }
 
 // homeKey is what the lanes of a home lot have in common. Suspects have lots of their own: some claims exclude them.

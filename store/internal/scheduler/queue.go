@@ -1,9 +1,9 @@
 // Package scheduler is the index of jobs that a store keeps in memory: the order of claims, the counts, and the timers.
 // It is derived from the records. A store loads it at the start and updates it with every change.
 //
-// Jobs with the same properties (kind, state, group, owner, tags) wait in one lane, ordered by priority and number.
+// Jobs with the same properties (kind, state, group, owner, tags, required labels) wait in one lane, ordered by priority and number.
 // The lanes of a state take turns: best priority first, then the owner that was served longest ago. A pick costs
-// O(log n) with n waiting jobs. Lanes and states also order their jobs by the time at which they came into the state,
+// O(log n) with n waiting jobs. Jobs that require other labels than the worker has are not visited. Lanes and states also order their jobs by the time at which they came into the state,
 // for [job.Ageing].
 //
 // A Queue is not safe for concurrent use: it belongs to the store's commit loop.
@@ -22,7 +22,9 @@ import (
 // Queue is the index. The zero value is not usable; call New.
 type Queue struct {
 	entries map[job.ID]*entry // jobs that have not ended
-	states  map[job.KindState]*state
+	places  map[job.KindState]*place
+	states  map[*state]struct{} // all that places have
+	asked   []*state            // those of the last claim
 	lanes   map[laneKey]*lane
 	delayed byTime           // unclaimed, not due yet
 	timers  byTime           // by Expires
@@ -53,6 +55,7 @@ type laneKey struct {
 	job.KindState
 	group, owner string
 	tags         *tagSet // nil: none
+	requires     *tagSet // labels; nil: none
 	batch        job.ID  // if it is a large one
 	suspect      bool    // see [job.Job.Suspect]
 }
@@ -101,7 +104,7 @@ const large = 64
 // New returns an empty index.
 func New() *Queue {
 	return &Queue{
-		entries: map[job.ID]*entry{}, states: map[job.KindState]*state{}, lanes: map[laneKey]*lane{},
+		entries: map[job.ID]*entry{}, places: map[job.KindState]*place{}, states: map[*state]struct{}{}, lanes: map[laneKey]*lane{},
 		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int32 { return &e.late }},
 		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int32 { return &e.tick }},
 		turns:   map[string]*turn{}, tally: map[tallyKey]*tally{},
@@ -200,7 +203,7 @@ func (q *Queue) key(e *entry, j *job.Job) laneKey {
 func (q *Queue) keyIn(batch *entry, j *job.Job) laneKey {
 	k := laneKey{
 		KindState: job.KindState{Kind: j.Kind, State: j.State}, group: j.Group, owner: j.Owner,
-		tags: q.tagSet(j.Tags), suspect: j.Suspect(),
+		tags: q.tagSet(j.Tags), requires: q.tagSet(j.Requires), suspect: j.Suspect(),
 	}
 	if batch != nil && batch.children > large {
 		k.batch = batch.id
@@ -316,11 +319,7 @@ func (q *Queue) laneOf(key laneKey) *lane {
 
 // newLane adds a lane.
 func (q *Queue) newLane(key laneKey) *lane {
-	s := q.states[key.KindState]
-	if s == nil {
-		s = &state{KindState: key.KindState, q: q, homes: map[homeKey]*lot{}}
-		q.states[key.KindState] = s
-	}
+	s := q.stateOf(key)
 	t := q.turns[key.owner]
 	if t == nil {
 		t = &turn{}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// tagSet is a set of tags, interned: its address identifies it.
+// tagSet is a set of tags or of required labels, interned: its address identifies it.
 type tagSet struct{ tags []string }
 
 // all returns the tags; a nil set has none.
@@ -44,7 +44,10 @@ func (q *Queue) tagSet(tags []string) *tagSet {
 func (q *Queue) forgetSets() {
 	used := make(map[*tagSet]bool, len(q.lanes))
 	for k := range q.lanes {
-		used[k.tags] = true
+		used[k.tags], used[k.requires] = true, true
+	}
+	for s := range q.states {
+		used[s.requires] = true
 	}
 	for text, s := range q.sets {
 		if !used[s] {

@@ -32,11 +32,12 @@ const (
 	Numbers  Kind = 15 // highest numbers of jobs, history entries and audit entries, hash of the last audit entry
 	Sent     Kind = 16 // the columns of event and the address of the sender
 	Audited  Kind = 17 // the columns of audit and the address of the sender
+	Requires Kind = 18 // row number, labels that the job requires; after Made
 )
 
 // parameters are the numbers of values.
 var parameters = [...]int{Word: 2, Move: 6, Made: 10, Now: 29, Data: 2, NoData: 1, Key: 4, Event: 10, Task: 12,
-	Hold: 13, DropHold: 1, Message: 12, Audit: 13, View: 1, Numbers: 4, Sent: 11, Audited: 14}
+	Hold: 13, DropHold: 1, Message: 12, Audit: 13, View: 1, Numbers: 4, Sent: 11, Audited: 14, Requires: 2}
 
 const mostParameters = 29
 
