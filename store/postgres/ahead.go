@@ -11,15 +11,15 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// place is a state whose lanes a claim reads.
-type place struct {
+// entering is a state in which jobs may be claimed.
+type entering struct {
 	job.KindState
 	job   job.ID // that enters the state; its kind and owner are those that the store remembers
 	owner string // of a new job
 	n     int    // how many jobs may be claimed
 }
 
-// origin is what a place needs of a job, and what never changes about it.
+// origin is what entering needs of a job, and what never changes about it.
 type origin struct {
 	kind  job.Kind
 	owner string
@@ -63,7 +63,7 @@ func (b *batch) readAhead(p *pgx.Batch, ops []*operation) {
 	owners, jobs, index := map[string]bool{}, fewJobs, map[job.KindState]int{}
 	var all []job.KindState
 	for _, o := range ops {
-		for _, at := range o.places {
+		for _, at := range o.entering {
 			if at.job != "" {
 				of, known := b.s.recent.get(at.job)
 				if !known {
@@ -94,9 +94,9 @@ func (b *batch) readAhead(p *pgx.Batch, ops []*operation) {
 
 // setAhead makes the view use the lanes that were read ahead.
 func (v *view) setAhead(rows pgx.Rows, of []job.KindState, asked int) error {
-	for _, place := range of {
+	for _, state := range of {
 		for _, suspect := range []bool{false, true} {
-			s := newSource(sourceKey{place, "", suspect, byTurn})
+			s := newSource(sourceKey{state, "", suspect, byTurn})
 			s.ended = true
 			v.sources[s.sourceKey] = s
 		}

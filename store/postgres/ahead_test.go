@@ -112,7 +112,7 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// TestAlone: a server that has the database alone notifies nobody. One that comes is notified, until it goes.
+// TestAlone: a server that has the database alone sends no notifications. One that comes is notified, until it goes.
 func TestAlone(t *testing.T) {
 	database := newDatabase(t)
 	conn, err := pgx.Connect(t.Context(), database)

@@ -81,7 +81,7 @@
 //
 // After a commit, the other servers are notified (LISTEN, NOTIFY) outside of the transaction. Hints may be merged or
 // lost: a lost one costs time until the next sweep of an engine, nothing else. A server that has the database alone
-// notifies nobody. One that begins to listen sends a notification without hints, after which the others notify it; they
+// sends none. One that begins to listen sends a notification without hints, after which the others notify it; they
 // count each other by the lock that each of them shares, every [Options.LeadEvery].
 //
 // The connection that listens also has the lock of the leader ([Store.Leads]), the server that does what one server

@@ -23,14 +23,14 @@ const (
 // operation is one call of a method that writes. It may be carried out several times, until its transaction is
 // committed, and alone or with others.
 type operation struct {
-	ctx     context.Context
-	needs   func(*rules.Needs) // what it reads; nil: nothing
-	changes []job.Change       // whose parents are read too
-	holds   lock
-	kinds   []job.Kind // whose grants no other server may make at the same time, because of limits
-	queue   bool       // it may claim jobs
-	places  []place    // where it may claim jobs while no limit matters
-	until   time.Time  // with the time of callers: the latest time at which it claims
+	ctx      context.Context
+	needs    func(*rules.Needs) // what it reads; nil: nothing
+	changes  []job.Change       // whose parents are read too
+	holds    lock
+	kinds    []job.Kind // whose grants no other server may make at the same time, because of limits
+	queue    bool       // it may claim jobs
+	entering []entering // the states in which it may claim jobs while no limit matters
+	until    time.Time  // with the time of callers: the latest time at which it claims
 	// apply adds to the writes of the batch. An error of another type than *job.Error is one of the transaction.
 	apply func(*batch) error
 
@@ -101,7 +101,7 @@ func (s *Store) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, err
 	var created []job.Job
 	o := &operation{needs: func(n *rules.Needs) { n.Create(jobs) }}
 	for i := range jobs {
-		o.chain(jobs[i].Chain, placeOf(&jobs[i].Job), jobs[i].Job.Created)
+		o.chain(jobs[i].Chain, enteringOf(&jobs[i].Job), jobs[i].Job.Created)
 	}
 	o.apply = func(b *batch) error {
 		from := len(b.writes.Jobs)
@@ -121,13 +121,13 @@ func (s *Store) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, err
 	return created, nil
 }
 
-// placeOf is where a new job may be claimed.
-func placeOf(j *job.Job) place {
-	return place{KindState: job.KindState{Kind: j.Kind, State: j.State}, owner: j.Owner, n: 1}
+// enteringOf is where a new job may be claimed.
+func enteringOf(j *job.Job) entering {
+	return entering{KindState: job.KindState{Kind: j.Kind, State: j.State}, owner: j.Owner, n: 1}
 }
 
 // chain prepares an operation for the claim of a next state.
-func (o *operation) chain(c *job.Chain, to place, at time.Time) {
+func (o *operation) chain(c *job.Chain, to entering, at time.Time) {
 	if c == nil {
 		return
 	}
@@ -141,7 +141,7 @@ func (o *operation) chain(c *job.Chain, to place, at time.Time) {
 		o.kinds = guarding(o.kinds, c.Limits[i:i+1], at)
 	}
 	if len(o.kinds) == known {
-		o.places = append(o.places, to)
+		o.entering = append(o.entering, to)
 	}
 }
 
@@ -161,10 +161,10 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 		if r := &c.Require; r.Held || r.Free || r.Unheld {
 			o.holds = max(o.holds, shared)
 		}
-		o.chain(c.Chain, place{KindState: job.KindState{State: c.To.State}, job: c.Job, n: 1}, c.At)
+		o.chain(c.Chain, entering{KindState: job.KindState{State: c.To.State}, job: c.Job, n: 1}, c.At)
 		for j := range c.Spawn {
 			one := &c.Spawn[j]
-			o.chain(one.Chain, placeOf(&one.Job), one.Job.Created)
+			o.chain(one.Chain, enteringOf(&one.Job), one.Job.Created)
 		}
 	}
 	o.apply = func(b *batch) error {
@@ -203,7 +203,7 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 	o := &operation{holds: shared, kinds: guarding(nil, c.Limits, c.From...), queue: true, until: c.Now}
 	if len(o.kinds) == 0 && c.Suspects != job.OnlySuspects {
 		for _, from := range c.From {
-			o.places = append(o.places, place{KindState: from, n: c.N})
+			o.entering = append(o.entering, entering{KindState: from, n: c.N})
 		}
 	}
 	o.apply = func(b *batch) error {

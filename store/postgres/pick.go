@@ -253,7 +253,7 @@ type laneRow struct {
 	job, parent          *string
 }
 
-// scan reads a row. Its first columns go to the places before.
+// scan reads a row. Its first columns go to before.
 func (r *laneRow) scan(row pgx.CollectableRow, before ...any) error {
 	k := &r.key
 	return row.Scan(append(before, &r.id, &k.group, &k.owner, &k.tags, (*string)(&k.crowd), &r.rank.a, &r.rank.b,

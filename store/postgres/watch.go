@@ -66,7 +66,7 @@ func (s *Store) announce(hints []job.Hint) {
 	}
 }
 
-// notice is the payload of a notification. One without hints tells other servers that this one is there.
+// notice is the payload of a notification. One without hints announces this server to the others.
 type notice struct {
 	From  string     `json:"from"`
 	Hints []job.Hint `json:"hints"`
@@ -175,7 +175,7 @@ const selectOthers = `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advi
  AND granted AND pid <> pg_backend_pid() AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
 
 // countOthers finds out whether there are other servers, which have to be notified. One that begins to listen later
-// tells that.
+// announces itself.
 func (s *Store) countOthers(ctx context.Context, conn *pgx.Conn) error {
 	waiting, stop := context.WithTimeout(ctx, s.options.LeadEvery)
 	defer stop()
