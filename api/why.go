@@ -26,7 +26,7 @@ type Explanation struct {
 	Queue *QueuePosition `json:"queue,omitempty"` // of a past moment at which it was in a queue
 }
 
-// QueuePosition is an estimate of the place of a job in its queue at a past moment.
+// QueuePosition is an estimate of the position of a job in its queue at a past moment.
 type QueuePosition struct {
 	Ahead    int64  `json:"ahead"`             // jobs of its kind and state that were before it
 	More     bool   `json:"more,omitempty"`    // there may have been more

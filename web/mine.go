@@ -53,8 +53,8 @@ func (h *handlers) mine(r *http.Request) (*Frame, error) {
 	return &Frame{Title: "My work", Body: v, Refresh: overviewRefresh}, nil
 }
 
-// groupsFor returns a part of a query for each group to which the sender is limited; a list is of one group then. Without
-// a limit it is one empty part.
+// groupsFor returns a part of a query for each group to which the sender is limited: a list is of one group then.
+// Without a limit it is one empty part.
 func groupsFor(r *http.Request) (all []string) {
 	for _, group := range server.GroupsOf(r.Context()) {
 		all = append(all, "&group="+url.QueryEscape(group))

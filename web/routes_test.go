@@ -109,8 +109,8 @@ func TestPagesEscape(t *testing.T) {
 	}
 }
 
-// TestLogOfAJob: the page about a job shows the last lines of its log and those with a text, and follows it. The text of
-// a line is hostile.
+// TestLogOfAJob: the page about a job shows the last lines of its log and those with a text, and follows it. The text
+// of a line is hostile.
 func TestLogOfAJob(t *testing.T) {
 	w := servertest.Open(t, nil, nil, part)
 	id := w.Post(engine.Order{}).ID
@@ -420,7 +420,7 @@ func TestTimeTravel(t *testing.T) {
 	}
 	if !strings.Contains(then, "This is how it was after entry 1") || strings.Contains(then, "What you can do") ||
 		!strings.Contains(then, `<span class="badge waiting">Posted</span> <span>since`) ||
-		!strings.Contains(then, "It was the first in the queue") || strings.Contains(now, "in the queue") {
+		!strings.Contains(then, "it was the first in the queue") || strings.Contains(now, "in the queue") {
 		t.Errorf("then: %s", then)
 	}
 }

@@ -28,22 +28,22 @@ func (e *Explainer) queueThen(
 		return nil, nil
 	}
 	if slices.ContainsFunc(since, func(one job.Event) bool { return one.Event == lifecycle.Reprioritize }) {
-		return unknownPlace("its priority was changed later, and the history does not have the one before"), nil
+		return unknownPosition("its priority was changed later, and the history does not have the one before"), nil
 	}
-	c := &placing{store: e.store, job: j, state: s, at: at}
+	c := &positioning{store: e.store, job: j, state: s, at: at}
 	if err := c.count(ctx); err != nil {
 		return nil, err
 	}
 	return c.position(), nil
 }
 
-// unknownPlace is a position that the data does not have.
-func unknownPlace(why string) *api.QueuePosition {
+// unknownPosition is a position that the data does not have.
+func unknownPosition(why string) *api.QueuePosition {
 	return &api.QueuePosition{Unknown: why, Sentence: "how many jobs were before it in the queue is not known: " + why}
 }
 
-// placing counts the jobs before a job in a queue at a past moment.
-type placing struct {
+// positioning counts the jobs before a job in a queue at a past moment.
+type positioning struct {
 	store job.Store
 	job   *job.Job
 	state lifecycle.State
@@ -57,7 +57,7 @@ type placing struct {
 }
 
 // count reads the records of the kind, the newest first.
-func (c *placing) count(ctx context.Context) error {
+func (c *positioning) count(ctx context.Context) error {
 	q := job.Query{Kinds: []job.Kind{c.job.Kind}, Limit: 1000}
 	for read := 0; ; {
 		page, err := c.store.List(ctx, q)
@@ -80,8 +80,8 @@ func (c *placing) count(ctx context.Context) error {
 }
 
 // examine counts a job if it was before the other.
-func (c *placing) examine(ctx context.Context, k *job.Job) error {
-	if k.Created.After(c.at) {
+func (c *positioning) examine(ctx context.Context, k *job.Job) error {
+	if micro(k.Created).After(c.at) {
 		return nil
 	}
 	c.seen, c.highest = c.seen+1, max(c.highest, k.Number)
@@ -89,7 +89,7 @@ func (c *placing) examine(ctx context.Context, k *job.Job) error {
 		return nil
 	}
 	switch {
-	case k.State == c.state && !k.Entered.After(c.at): // it is there since
+	case k.State == c.state && !micro(k.Entered).After(c.at): // it is there since
 		c.ahead++
 		return nil
 	case k.Changed.Before(c.at): // it had left
@@ -114,10 +114,13 @@ func (c *placing) examine(ctx context.Context, k *job.Job) error {
 	return nil
 }
 
+// micro is a time as histories have it.
+func micro(t time.Time) time.Time { return t.Truncate(time.Microsecond) }
+
 // position states the result, and what it rests on.
-func (c *placing) position() *api.QueuePosition {
+func (c *positioning) position() *api.QueuePosition {
 	if c.seen == 0 {
-		return unknownPlace(fmt.Sprintf("%d or more jobs of its kind were created since", mostQueued))
+		return unknownPosition(fmt.Sprintf("%d or more jobs of its kind were created since", mostQueued))
 	}
 	p := &api.QueuePosition{Ahead: c.ahead, More: c.partial || c.seen < c.highest}
 	switch {

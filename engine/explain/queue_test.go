@@ -13,7 +13,7 @@ import (
 	lc "github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestQueueThen: the place of a job in its queue at a past moment is the same while the jobs wait and when they have
+// TestQueueThen: the position of a job in its queue at a past moment is the same while the jobs wait and when they have
 // ended. What the data does not have is stated.
 func TestQueueThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -29,8 +29,8 @@ func TestQueueThen(t *testing.T) {
 		at := began.Add(5 * time.Minute)
 		check := func(when string) {
 			t.Helper()
-			for id, want := range map[job.ID]string{first: "1 job was before it", urgent: "it was the first in the queue",
-				last: "2 jobs were before it"} {
+			for id, want := range map[job.ID]string{first: "1 job was before it", last: "2 jobs were before it",
+				urgent: "it was the first in the queue"} {
 				x, err := w.Why(t.Context(), id, at)
 				if err != nil || x.Queue == nil || x.Queue.More || !strings.HasPrefix(x.Queue.Sentence, want) ||
 					!strings.Contains(x.Queue.Sentence, "an estimate") {

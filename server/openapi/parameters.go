@@ -75,7 +75,7 @@ var shared = map[string]Parameter{
 	"state":       {Many: true, Doc: "State of the jobs."},
 	"status":      {Values: []string{"pending", "delivered", "abandoned"}, Doc: "Status of the messages."},
 	"stream":      {Values: []string{"stdout", "stderr", "both"}, Doc: "Which output."},
-	"tail":        {Type: "integer", Unit: "lines", Doc: "How many of the last lines, instead of those from offset on."},
+	"tail":        {Type: "integer", Unit: "lines", Doc: "Only so many of the last lines; offset is not read."},
 	"tag":         {Doc: "Tag as name=value."},
 	"text":        {Doc: "Text that the lines contain."},
 	"topic":       {Doc: "Topic of the messages."},
