@@ -23,13 +23,14 @@ type player struct {
 	batch  job.ID
 	jobs   []job.ID
 	nodes  map[job.ID]string
-	locked map[string]bool // nodes that the program has locked
+	locked map[string]bool   // nodes that the program has locked
+	handed map[job.ID]string // manifests of the files that Stagepost handed over
 }
 
 // TestRandom reads Merritt's nodes after each of many random actions of both sides, by a reader that shares no code
 // with the packages, and compares them with the records.
 func TestRandom(t *testing.T) {
-	h := newHarness(t)
+	h := openHarness(t, true)
 	b, one := h.pending()
 	const others = 3
 	expected := 1 + others
@@ -38,7 +39,7 @@ func TestRandom(t *testing.T) {
 	h.ok(err)
 	h.ok(results[0].Err)
 	p := &player{harness: h, r: rand.New(rand.NewPCG(1, 2)), batch: b.ID, jobs: []job.ID{one.ID},
-		nodes: map[job.ID]string{}, locked: map[string]bool{}}
+		nodes: map[job.ID]string{}, locked: map[string]bool{}, handed: map[job.ID]string{}}
 	for range others {
 		j, err := h.engine.Submit(t.Context(), order(b.ID))
 		h.ok(err)
@@ -60,6 +61,9 @@ func TestRandom(t *testing.T) {
 	t.Log(counts)
 	if *actions >= 60 && len(counts) < 6 {
 		t.Errorf("only these actions were made: %v", counts)
+	}
+	if *actions >= 1000 && len(p.handed) == 0 {
+		t.Error("no files were handed over")
 	}
 }
 
@@ -141,16 +145,20 @@ func (p *player) finish(j *job.Job, success bool) string {
 	}
 	to, err := record.JobLife.Next(j.Position, e, lifecycle.Worker)
 	p.ok(err)
-	results, err := p.store.Commit(p.Context(), job.Change{Job: j.ID, Epoch: j.Epoch, From: j.State, Event: e,
-		To:    to,
-		Ended: record.JobLife.Ended(to.State), By: lifecycle.Worker, Actor: "w", At: p.engine.Clock().Now()})
+	c := job.Change{Job: j.ID, Epoch: j.Epoch, From: j.State, Event: e, To: to,
+		Ended: record.JobLife.Ended(to.State), By: lifecycle.Worker, Actor: "w", At: p.engine.Clock().Now()}
+	if j.State == record.Processing && success {
+		p.handed[j.ID] = fmt.Sprintf("http://files/%s/%d", j.ID, j.Epoch)
+		c.Set.Data = fmt.Appendf(nil, `{"identity":{"ark":"ark:/99999/fk4a"},"handed":{"manifest":%q}}`, p.handed[j.ID])
+	}
+	results, err := p.store.Commit(p.Context(), c)
 	p.ok(err)
 	p.ok(results[0].Err)
 	return name
 }
 
-// line has what is compared of a job: state, priority, queue entries, references, lock.
-const line = "%s %s %v %v locked=%t"
+// line has what is compared of a job: state, priority, queue entries, references, lock, what storage and inventory read.
+const line = "%s %s %v %v locked=%t store=%s inventory=%s"
 
 // compare reads the nodes of all jobs and returns what differs from the records.
 func (p *player) compare() string {
@@ -174,12 +182,17 @@ func (p *player) compare() string {
 		if dir == "" {
 			dir = "batch-processing"
 		}
+		manifest, _, _ := p.program.Storing(node)
+		listed := ""
+		if p.handed[id] != "" {
+			listed = "http://storage.example:35121/manifest/9/ark%3A%2F99999%2Ffk4a"
+		}
 		lock := slices.Contains(p.program.Names("/jobs/"+node), "lock")
 		got := fmt.Sprintf(line, p.program.Status("/jobs/"+node), p.program.Text("/jobs/"+node+"/priority"),
-			entries[node], refs[node], lock)
+			entries[node], refs[node], lock, manifest, p.program.Recording(node))
 		want := fmt.Sprintf(line, j.State, strconv.Itoa(j.Priority),
 			[]string{fmt.Sprintf("%s/%02d-%s", strings.ToLower(string(j.State)), j.Priority, node)}, []string{dir},
-			j.Claimed() || p.locked[node])
+			j.Claimed() || p.locked[node], p.handed[id], listed)
 		if got != want {
 			return fmt.Sprintf("%s has %s, the record %s", node, got, want)
 		}
