@@ -132,7 +132,7 @@ func labourers(b testing.TB, url string, workers, batch int) int64 {
 	return moved.Load()
 }
 
-// enqueued submits jobs for labourers, of so many owners in turn; 0: of nobody.
+// enqueued submits jobs for labourers, of so many owners in turn; 0: of none.
 func enqueued(b testing.TB, e *engine.Engine, n, owners int) {
 	for done := 0; done < n; done += 1000 {
 		orders := make([]engine.Order, min(1000, n-done))

@@ -64,7 +64,8 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 	return &Store{
 		Jobs: s, Closer: open, Installation: s.Installation(), Postgres: where, Location: Location(where),
 		Leads: s.Leads, Leader: s.Leader,
-		Histories: s, Named: named{s}, Verify: s.Verify, Retries: s.Failures, Connections: s.Connections, Instead: instead,
+		Histories: s, Named: named{s}, Verify: s.Verify, Retries: s.Failures, Connections: s.Connections,
+		Instead: instead,
 	}, nil
 }
 

@@ -29,8 +29,8 @@ func (c content) Rows(ctx context.Context) (n transfer.Rows, err error) {
 	return n, err
 }
 
-// pageJobs and pageRows bound the jobs of a page and the entries of their histories. A job with a longer history is a page
-// of its own.
+// pageJobs and pageRows bound the jobs of a page, and the entries of their histories. A job with a longer history is a
+// page of its own.
 const (
 	pageJobs = 200
 	pageRows = 20_000

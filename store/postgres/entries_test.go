@@ -234,7 +234,7 @@ func TestAnchors(t *testing.T) {
 }
 
 // TestEntriesWait: a transaction has given a number to an entry and has not committed, while another server commits a
-// later one. Entries waits for the first. The number alone, without waiting, names an entry that nobody sees yet.
+// later one. Entries waits for the first. The number alone, without waiting, names an entry that is not visible yet.
 func TestEntriesWait(t *testing.T) {
 	database := newDatabase(t)
 	a, b := openStore(t, database, Options{CallerTime: true}), openStore(t, database, Options{CallerTime: true})

@@ -160,7 +160,8 @@ func TestPlans(t *testing.T) {
 	for i := range 3 {
 		check(t, oneJob(ctx, s, job.ID(fmt.Sprint("tst_more", i))))
 	}
-	limits := []job.Limit{{Name: "all", Kind: stepKind, Max: 50}, {Name: "mine", Kind: stepKind, PerOwner: true, Max: 9}}
+	limits := []job.Limit{{Name: "all", Kind: stepKind, Max: 50},
+		{Name: "mine", Kind: stepKind, PerOwner: true, Max: 9}}
 	for _, do := range []func() error{
 		func() error {
 			claim := job.Claim{Worker: "w1", N: 1, Now: start, Lease: 1, From: from("Waiting"), Limits: limits}

@@ -61,12 +61,13 @@ func (h *harness) stores(manifest string) map[string]string {
 // TestHandOver: Stagepost processes a job, and Merritt's storage, inventory and notification finish it, each by what
 // the nodes have. The control is a server whose work directories they cannot read: there are no such nodes.
 func TestHandOver(t *testing.T) {
-	for _, hands := range []bool{true, false} {
-		t.Run(fmt.Sprint(hands), func(t *testing.T) {
-			h := openHarness(t, hands)
+	for _, gives := range []bool{true, false} {
+		t.Run(fmt.Sprint(gives), func(t *testing.T) {
+			h := openHarness(t, gives)
 			p := h.program
-			_, err := h.engine.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind, State: record.Storing}, "op",
-				"Merritt stores", h.engine.Clock().Now().Add(2*guard))
+			storing := job.Scope{Kind: record.JobKind, State: record.Storing}
+			_, err := h.engine.Operator().Hold(t.Context(), storing, "op", "Merritt stores",
+				h.engine.Clock().Now().Add(2*guard))
 			h.ok(err)
 			h.run()
 			b := h.submit("hello")
@@ -83,7 +84,7 @@ func TestHandOver(t *testing.T) {
 				t.Fatalf("Merritt acquired %q, %v", id, err)
 			}
 			manifest, mode, remove := p.Storing(id)
-			if !hands {
+			if !gives {
 				if manifest != "" || mode != "" || p.Recording(id) != "" {
 					t.Errorf("control: %q %q %q", manifest, mode, p.Recording(id))
 				}

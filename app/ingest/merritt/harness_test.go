@@ -47,8 +47,8 @@ func plenty(string) (int64, int64, error) { return 1 << 50, 1 << 50, nil }
 // newHarness opens ingest. Its engine runs after run.
 func newHarness(t *testing.T) *harness { return openHarness(t, false) }
 
-// openHarness opens ingest. With hands, Merritt's storage can store what it has processed.
-func openHarness(t *testing.T, hands bool) *harness {
+// openHarness opens ingest. With gives, Merritt's storage can store what it has processed.
+func openHarness(t *testing.T, gives bool) *harness {
 	t.Helper()
 	dir := t.TempDir()
 	srv := zktest.Shared(t)
@@ -62,7 +62,7 @@ func openHarness(t *testing.T, hands bool) *harness {
 	h.ok(err)
 	t.Cleanup(func() { h.store.Close() })
 	o := Options{Every: 100 * time.Millisecond, Queue: h.queue, Profiles: set}
-	if hands {
+	if gives {
 		files := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(dir, workdir.WorkName))))
 		t.Cleanup(files.Close)
 		o.Files, o.Storage, o.Node = files.URL, "http://storage.example:35121/", 9

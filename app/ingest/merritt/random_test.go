@@ -157,7 +157,8 @@ func (p *player) finish(j *job.Job, success bool) string {
 	return name
 }
 
-// line has what is compared of a job: state, priority, queue entries, references, lock, what storage and inventory read.
+// line has what is compared of a job: state, priority, queue entries, references, lock, and what storage and inventory
+// read.
 const line = "%s %s %v %v locked=%t store=%s inventory=%s"
 
 // compare reads the nodes of all jobs and returns what differs from the records.

@@ -119,7 +119,7 @@ func onRequest(do func(h *harness, id job.ID)) func(*harness) {
 	}
 }
 
-// onProcessed drives a job through Processing, which hands its files over.
+// onProcessed drives a job through Processing, after which its files are handed over.
 func onProcessed(do func(h *harness, id job.ID)) func(*harness) {
 	return onJob(record.Processing, func(h *harness, id job.ID) {
 		j := h.claimAny(record.JobKind, record.Processing)

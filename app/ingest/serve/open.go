@@ -115,8 +115,8 @@ func openMerritt(h *module.Host, s *Settings, profiles profile.Source) (*merritt
 	}
 	if all := s.MerrittFiles != "" && s.MerrittStore != "" && s.MerrittNode > 0; !all &&
 		(s.MerrittFiles != "" || s.MerrittStore != "" || s.MerrittNode != 0) {
-		return nil, cli.Usagef("ingest.merritt.files, ingest.merritt.storage and ingest.merritt.node need each other: " +
-			"set all three, or none")
+		return nil, cli.Usagef("ingest.merritt.files, ingest.merritt.storage and ingest.merritt.node need each " +
+			"other: set all three, or none")
 	}
 	return merritt.New(context.Background(), h.Nodes, merritt.Options{Every: s.MerrittEvery, Queue: s.MerrittQueue,
 		Files: s.MerrittFiles, Storage: s.MerrittStore, Node: s.MerrittNode, Profiles: profiles, Log: h.Log})
