@@ -133,8 +133,12 @@ func (s *Server) tasks(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer := api.Tasks{Tasks: listed(t)}
 	by, _, err := ActorOf(r, "", "")
+	if err != nil {
+		return err
+	}
+	may := s.Permits(r, http.MethodPost, "/api/v1/jobs/{id}/tasks/retry")
 	for i := range t {
-		if _, refused := s.Engine.Again(&j, &t[i], by); err == nil && refused == nil {
+		if _, err := s.Engine.Again(&j, &t[i], by); may && err == nil {
 			answer.Retry = append(answer.Retry, t[i].Name)
 		}
 	}

@@ -26,8 +26,8 @@ func (s *Server) Tables() []*lifecycle.Table {
 	return all
 }
 
-// life returns the table of a kind, also of one that the engine does not run. It returns nil if there is none.
-func (s *Server) life(k job.Kind) *lifecycle.Table {
+// Life returns the table of a kind, also of one that the engine does not run. It returns nil if there is none.
+func (s *Server) Life(k job.Kind) *lifecycle.Table {
 	if t := s.Engine.Life(k); t != nil {
 		return t
 	}
@@ -91,7 +91,7 @@ func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	life := s.life(j.Kind)
+	life := s.Life(j.Kind)
 	if life == nil {
 		return job.Errorf(job.Refused, "draw", j.ID, "this server does not know the kind %s", j.Kind)
 	}

@@ -55,14 +55,14 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
 
 // ended reports whether a state is an end; of an unknown kind, none is.
 func (s *Server) ended(k job.Kind, state lifecycle.State) bool {
-	life := s.life(k)
+	life := s.Life(k)
 	return life != nil && life.Ended(state)
 }
 
 // order compares states by their kinds, then by their positions in the lifecycle.
 func (s *Server) order(a, b job.Kind, of, with lifecycle.State) int {
 	rank := func(state lifecycle.State) int {
-		if life := s.life(a); life != nil {
+		if life := s.Life(a); life != nil {
 			return slices.IndexFunc(life.Stages(), func(st lifecycle.Stage) bool { return st.State == state })
 		}
 		return 0

@@ -260,7 +260,7 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 		t := &in.Tasks.Tasks[i]
 		stage := kinds.Stage(t.Kind, t.State)
 		v.Tasks = append(v.Tasks, taskRow{*t, ToneOf(&stage, stage.Outcome, stage.Kind == lifecycle.End, false),
-			percent(t.Done, t.Total), Ago(in.Now, t.Changed), !v.Past && in.By != 0 &&
+			percent(t.Done, t.Total), Ago(in.Now, t.Changed), !v.Past &&
 				slices.Contains(in.Tasks.Retry, t.Name)})
 	}
 	v.Children = childrenOf(kinds, in)

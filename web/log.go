@@ -27,6 +27,7 @@ type logView struct {
 	Next  string // address of what follows; empty at the end
 	Begin string // address of the beginning; empty there
 	Job   string
+	Alone bool   // the page has nothing else
 	Here  string // address of these lines
 	Form  string // address of the page that shows those with a text
 }
@@ -53,6 +54,7 @@ func (h *handlers) log(r *http.Request) (*Frame, error) {
 	if err != nil {
 		return nil, err
 	}
+	v.Alone = true
 	f := &Frame{Title: "Log", Lead: TitleOf(h.Pages, &j.Job), Up: server.Link{Title: TitleOf(h.Pages, &j.Job),
 		Path: v.Job}, Body: v}
 	if !j.Ended {

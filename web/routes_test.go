@@ -11,9 +11,11 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
@@ -245,7 +247,9 @@ func TestWithinGroups(t *testing.T) {
 // TestRetryTask: the page about a job has a button for each task that may be tried again now, and no other; the form
 // has the task tried again. A depositor gets none.
 func TestRetryTask(t *testing.T) {
-	g := servertest.Guard(t, part)
+	g := servertest.GuardWith(t, func(_ *servertest.Guarded, o *server.Options) {
+		o.Lives = []*lifecycle.Table{archive.TaskLife}
+	}, part)
 	id := g.Post(engine.Order{Owner: "ann"}).ID
 	workers, err := client.New(g.Web.URL, client.Options{Token: client.NewSecret(g.Tokens[identity.Admin])})
 	if err != nil {
@@ -257,7 +261,7 @@ func TestRetryTask(t *testing.T) {
 		t.Fatalf("got %v, %v", claimed, err)
 	}
 	report := api.Report{Job: id, Epoch: claimed[0].Epoch, Tasks: []job.Task{
-		{Name: "seal", Kind: "test.part", State: "Failed", Message: "no wax"}, {Name: hostile, Kind: "test.part",
+		{Name: "seal", Kind: archive.TaskKind, State: "Failed", Message: "no wax"}, {Name: hostile, Kind: "test.part",
 			State: "Failed"}, {Name: "fold", Kind: "test.part", State: "Finished"}}}
 	if _, err := workers.Update(t.Context(), api.Reports{Worker: "clerk",
 		Reports: []api.Report{report}}); err != nil {
@@ -268,6 +272,7 @@ func TestRetryTask(t *testing.T) {
 	for role, want := range map[identity.Role]int{identity.Operator: 2, identity.Depositor: 0, identity.Auditor: 0} {
 		_, page := browser(g.Harness, g.With(g.Tokens[role], http.MethodGet, path, ""))
 		if got := button.FindAllString(page, -1); len(got) != want || !strings.Contains(page, "no wax") ||
+			strings.Count(page, `<span class="badge bad">Failed`) != 1 ||
 			strings.Contains(page, "<script>") {
 			t.Errorf("%s: got %q, want %d buttons", role, got, want)
 		}

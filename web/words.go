@@ -281,7 +281,7 @@ func RowsOf(kinds Kinds, now time.Time, page *api.Page) []Row {
 
 // Stage returns the stage of a state in the lifecycle of a kind; of an unknown one, a stage without a kind.
 func (p *Pages) Stage(k job.Kind, s lifecycle.State) lifecycle.Stage {
-	if life := p.Engine.Life(k); life != nil {
+	if life := p.Life(k); life != nil {
 		stage, _ := life.Stage(s)
 		return stage
 	}

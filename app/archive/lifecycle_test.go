@@ -72,8 +72,8 @@ Running wait Awaiting worker
 Awaiting start Running worker
 Awaiting timeout TimedOut timer
 Awaiting cancel Cancelled operator,owner,engine
-Failed retry Created engine
-TimedOut retry Created engine
+Failed retry Created operator,engine
+TimedOut retry Created operator,engine
 `
 
 // TestTransitions compares the tables with lists that were written apart from them.

@@ -99,7 +99,10 @@
     const source = new EventSource(main.dataset.events);
     source.addEventListener("history", later);
     source.addEventListener("job", later);
-    source.addEventListener("log", () => lines(document.getElementById("lines").dataset.from).catch(() => { /* the server is away */ }));
+    source.addEventListener("log", () => {
+      const shown = document.getElementById("lines");
+      if (shown) lines(shown.dataset.from).catch(() => { /* the server is away: the next line comes again */ });
+    });
     document.addEventListener("content", () => { if (!main.dataset.events) source.close(); });
   }
 
