@@ -226,8 +226,14 @@ func TestConnectionLoss(t *testing.T) {
 		closeStore(t, s)
 	}
 	t.Logf("of %d calls: %v", calm.calls, kinds)
-	if len(kinds) != 3 || kinds[""] > 0 {
-		t.Errorf("losses: %v, want some before writes, after writes and of answers", kinds)
+	for _, what := range []string{"before a write", "after a write", "an answer"} {
+		if kinds[what] == 0 {
+			t.Errorf("losses: %v, none %s", kinds, what)
+		}
+	}
+	// how many reads an answer takes differs from run to run: the last calls may be missing
+	if kinds[""] > calm.calls/20 {
+		t.Errorf("%d runs of %v were without a loss", kinds[""], kinds)
 	}
 }
 
