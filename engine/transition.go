@@ -119,14 +119,13 @@ func (t *transition) continueBy(worker string, labels []string, lease time.Durat
 	t.Chain = &t.chain
 }
 
-// complete adds what follows from the rest of the change: where a request came from, and the messages of the
-// application.
-func (t *transition) complete(ctx context.Context) {
+// sentFrom adds the address of the sender whose request causes the change. No request causes what a step in this
+// process does.
+func (t *transition) sentFrom(ctx context.Context) {
 	t.Address = job.AddressOf(ctx)
 	for i := range t.Spawn {
 		sentFrom(&t.Spawn[i], t.Address)
 	}
-	t.announce()
 }
 
 // announce adds the application's messages about an event, once. It needs the complete change.
@@ -140,7 +139,7 @@ func (t *transition) announce() {
 
 // send commits a change. The error is that of the store as a whole: the result is unknown then.
 func (e *Engine) send(ctx context.Context, t *transition) (*job.Result, error) {
-	t.complete(ctx)
+	t.announce()
 	results, err := e.store.Commit(ctx, t.changes[:]...)
 	e.postedBy(t.Change)
 	if err != nil {
@@ -151,6 +150,7 @@ func (e *Engine) send(ctx context.Context, t *transition) (*job.Result, error) {
 
 // one commits a change and returns the record after it.
 func (e *Engine) one(ctx context.Context, t *transition) (job.Job, error) {
+	t.sentFrom(ctx)
 	result, err := e.send(ctx, t)
 	if err != nil {
 		return job.Job{}, err
@@ -165,7 +165,8 @@ func (e *Engine) commitAll(ctx context.Context, all []*transition) ([]job.Result
 	}
 	changes := make([]job.Change, len(all))
 	for i, t := range all {
-		t.complete(ctx)
+		t.sentFrom(ctx)
+		t.announce()
 		changes[i] = *t.Change
 	}
 	results, err := e.store.Commit(ctx, changes...)

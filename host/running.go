@@ -248,6 +248,9 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	if r.authority != nil {
 		warn = append(warn, r.authority.Warnings)
 	}
+	if r.store.Nodes != nil {
+		warn = append(warn, r.store.Nodes.Warnings)
+	}
 	o.Workers = r.workers
 	o.Warn = func() (all []string) {
 		for _, w := range warn {

@@ -10,12 +10,15 @@ import (
 	"github.com/stagepost/stagepost/store/zookeeper"
 )
 
-// openNodes opens a store of ZooKeeper servers: "zookeeper://host:2181,host:2181/node". It waits while another
+// openNodes opens a store of ZooKeeper servers: "zookeeper://user@host:2181,host:2181/node". It waits while another
 // server owns the store.
 func openNodes(ctx context.Context, o *Options) (*Store, error) {
-	servers, node, err := zookeeper.Parse(strings.TrimPrefix(o.Where, "zookeeper://"))
+	servers, node, user, err := zookeeper.Parse(strings.TrimPrefix(o.Where, "zookeeper://"))
 	if err != nil {
 		return nil, cli.Usage(err)
+	}
+	if (user == "") != (o.Password == "") {
+		return nil, cli.Usagef("store: a user (zookeeper://USER@HOST:2181) and store.password_file belong together")
 	}
 	if err := unmixed(o.Dir); err != nil {
 		return nil, err
@@ -24,7 +27,7 @@ func openNodes(ctx context.Context, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, runs(err)
 	}
-	s, err := zookeeper.Open(ctx, servers, zookeeper.Options{Root: node})
+	s, err := zookeeper.Open(ctx, servers, zookeeper.Options{Root: node, User: user, Password: o.Password})
 	if err != nil {
 		return nil, errors.Join(err, own.Close())
 	}

@@ -22,6 +22,10 @@ type Options struct {
 	// SessionTimeout is the time without contact to the servers after which another process may take the store, 10 s
 	// by default.
 	SessionTimeout time.Duration
+	// User and Password authenticate the store to the servers (digest). Its nodes are then for this user alone: those
+	// that every client may change are restricted when the store is opened. Nodes that it shares with another system
+	// stay open. An empty User: it is not authenticated.
+	User, Password string
 	// Log gets lines about connections. Nil discards them.
 	Log func(line string)
 }
@@ -106,13 +110,20 @@ func (s *Store) reconnect(ctx context.Context) error {
 // defaultReconnect bounds reconnect where the session has its default timeout.
 const defaultReconnect = 10 * time.Second
 
-// Parse returns the servers and the node of an address "host:port,host:port/node". Without a node it is the default,
-// without a port 2181.
-func Parse(address string) (servers []string, node string, err error) {
+// Parse returns the servers, the node and the user of an address "user@host:port,host:port/node". Without a node it is
+// the default, without a port 2181.
+func Parse(address string) (servers []string, node, user string, err error) {
+	if before, rest, ok := strings.Cut(address, "@"); ok {
+		user, address = before, rest
+		if user == "" || strings.ContainsAny(user, ":/,") {
+			return nil, "", "", job.Errorf(job.Invalid, "open", "",
+				"a user stands before @ alone: its password is in the file of store.password_file")
+		}
+	}
 	hosts, node, _ := strings.Cut(address, "/")
 	for _, host := range strings.Split(hosts, ",") {
 		if host == "" {
-			return nil, "", job.Errorf(job.Invalid, "open", "", "%q names no server: host:port,host:port/node", address)
+			return nil, "", "", job.Errorf(job.Invalid, "open", "", "%q names no server: host:port,host:port/node", address)
 		}
 		if !strings.Contains(host, ":") {
 			host += ":2181"
@@ -122,7 +133,7 @@ func Parse(address string) (servers []string, node string, err error) {
 	if node != "" {
 		node = "/" + strings.TrimSuffix(node, "/")
 	}
-	return servers, node, nil
+	return servers, node, user, nil
 }
 
 // Installation returns the id of the installation, which the store was given when it was created.
@@ -142,7 +153,9 @@ func (s *Store) Writable(ctx context.Context) error {
 
 // connect opens a session, takes the store, and reads its records.
 func (s *Store) connect(ctx context.Context) error {
-	c, err := session.Open(ctx, s.servers, session.Options{Timeout: s.options.SessionTimeout, Log: s.options.Log})
+	o := &s.options
+	c, err := session.Open(ctx, s.servers, session.Options{Timeout: o.SessionTimeout, Log: o.Log, User: o.User,
+		Password: o.Password, Private: string(s.root)})
 	if err != nil {
 		return unavailable("open", err)
 	}
@@ -154,12 +167,37 @@ func (s *Store) connect(ctx context.Context) error {
 		err = s.own(ctx)
 	}
 	if err == nil {
+		err = s.restrict(ctx)
+	}
+	if err == nil {
 		err = s.load(ctx)
 	}
 	if err != nil {
 		s.drop()
 	}
 	return err
+}
+
+// restrict makes the nodes of a store that was opened without a user before nodes for the user alone. The root is the
+// last one, so that an interrupted call is continued by the next.
+func (s *Store) restrict(ctx context.Context) error {
+	open, err := s.session.Open(ctx, string(s.root))
+	if err == nil && open && s.options.User != "" {
+		err, open = s.session.Restrict(ctx, string(s.root)), false
+	}
+	s.open = open
+	return unavailable("open", err)
+}
+
+// Warnings returns what is wrong with the access to the nodes of the store.
+func (s *Store) Warnings() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.open {
+		return nil
+	}
+	return []string{"every client of ZooKeeper may change the nodes of the store at " + string(s.root) + ": name a user " +
+		"(store: zookeeper://USER@HOST) and store.password_file"}
 }
 
 func (s *Store) load(ctx context.Context) error {

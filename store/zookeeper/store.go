@@ -27,6 +27,7 @@ type Store struct {
 	last         string   // what the node commit has
 	r            *replica // nil: to be read again
 	closed       bool
+	open         bool   // every client may change the nodes
 	mirror       Mirror // nil: none
 	installation string
 	watchers     map[int]func([]job.Hint)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/merritt"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/internal/secretfile"
 	"github.com/stagepost/stagepost/store/zookeeper"
 	nodes "github.com/stagepost/stagepost/store/zookeeper/merritt"
 )
@@ -25,7 +26,7 @@ func (c *commands) zk() *cobra.Command {
 
 // withTree runs a function on the nodes of the servers of the address.
 func withTree(cmd *cobra.Command, address string, do func(ctx context.Context, t *nodes.Tree) error) error {
-	servers, _, err := zookeeper.Parse(strings.TrimPrefix(address, "zookeeper://"))
+	servers, _, _, err := zookeeper.Parse(strings.TrimPrefix(address, "zookeeper://"))
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -94,7 +95,8 @@ func (n misfits) Error() string { return fmt.Sprintf("findings in the nodes: %d"
 func code(err error) (int, bool) { return cli.ExitFailed, errors.As(err, new(misfits)) }
 
 func (c *commands) zkImport() *cobra.Command {
-	return &cobra.Command{
+	var passwordFile string
+	cmd := &cobra.Command{
 		Use:   "import ADDRESS",
 		Short: "Show which batches and jobs of a Merritt queue a server would take over as records",
 		Long: `Shows the batches, jobs and access requests of a Merritt queue that have no record in the store at the address, or whose record has another
@@ -102,7 +104,7 @@ state. Nothing is changed: a server with --ingest-merritt on makes the records w
 		Example: "  stagepost zk import zookeeper://zk1:2181/stagepost",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			servers, node, err := zookeeper.Parse(strings.TrimPrefix(args[0], "zookeeper://"))
+			servers, node, user, err := zookeeper.Parse(strings.TrimPrefix(args[0], "zookeeper://"))
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -110,7 +112,16 @@ state. Nothing is changed: a server with --ingest-merritt on makes the records w
 			if err != nil {
 				return err
 			}
-			store, err := zookeeper.Open(cmd.Context(), servers, zookeeper.Options{Root: node})
+			o := zookeeper.Options{Root: node, User: user}
+			if (user == "") != (passwordFile == "") {
+				return cli.Usagef("a user (zookeeper://USER@HOST:2181) and --password-file belong together")
+			}
+			if user != "" {
+				if o.Password, err = secretfile.ReadMounted(passwordFile); err != nil {
+					return cli.Usagef("--password-file: %w", err)
+				}
+			}
+			store, err := zookeeper.Open(cmd.Context(), servers, o)
 			if err != nil {
 				return err
 			}
@@ -125,6 +136,9 @@ state. Nothing is changed: a server with --ingest-merritt on makes the records w
 				})
 		},
 	}
+	cmd.Flags().StringVar(&passwordFile, "password-file", "",
+		"file with the password of the user of the address, zookeeper://USER@HOST:2181")
+	return cmd
 }
 
 func (c *commands) zkDump() *cobra.Command {

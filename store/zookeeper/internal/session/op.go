@@ -24,7 +24,7 @@ func Create(path string, data []byte) Op { return create(path, data, 0) }
 func CreateEphemeral(path string, data []byte) Op { return create(path, data, zk.FlagEphemeral) }
 
 func create(path string, data []byte, flags int32) Op {
-	r := &zk.CreateRequest{Path: path, Data: data, Acl: zk.WorldACL(zk.PermAll), Flags: flags}
+	r := &zk.CreateRequest{Path: path, Data: data, Flags: flags}
 	return Op{path, r, opBytes + len(path) + len(data)}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -104,6 +106,9 @@ func (s *Session) Multi(ctx context.Context, ops ...Op) error {
 	requests := make([]any, len(ops))
 	for i := range ops {
 		requests[i] = ops[i].request
+		if r, ok := ops[i].request.(*zk.CreateRequest); ok {
+			r.Acl = s.access(r.Path)
+		}
 	}
 	responses, err := do(ctx, s, "multi", ops[0].Path, func() ([]zk.MultiResponse, error) {
 		return s.conn.Multi(requests...)
@@ -111,6 +116,49 @@ func (s *Session) Multi(ctx context.Context, ops ...Op) error {
 	var e *Error
 	if errors.As(err, &e) {
 		e.Path = refusedPath(ops, responses)
+	}
+	return err
+}
+
+// access is the access list of a node that the session creates: for its user alone, or for every client.
+func (s *Session) access(path string) []zk.ACL {
+	if s.isPrivate(path) {
+		return zk.AuthACL(zk.PermAll)
+	}
+	return zk.WorldACL(zk.PermAll)
+}
+
+func (s *Session) isPrivate(path string) bool {
+	return s.private != "" && (path == s.private || strings.HasPrefix(path, s.private+"/"))
+}
+
+// Open reports whether every client may change a node.
+func (s *Session) Open(ctx context.Context, path string) (bool, error) {
+	list, err := read(ctx, s, "access list", path, func() ([]zk.ACL, error) {
+		list, _, err := s.conn.GetACL(path)
+		return list, err
+	})
+	return slices.ContainsFunc(list, func(one zk.ACL) bool {
+		return one.Scheme == "world" && one.Perms&^zk.PermRead != 0
+	}), err
+}
+
+// Restrict makes a node and all below it one for the session's user alone, the node itself last. It may be repeated.
+func (s *Session) Restrict(ctx context.Context, path string) error {
+	names, _, err := s.Children(ctx, path)
+	if err != nil && KindOf(err) != NoNode {
+		return err
+	}
+	for _, name := range names {
+		if err := s.Restrict(ctx, path+"/"+name); err != nil {
+			return err
+		}
+	}
+	_, err = read(ctx, s, "restrict", path, func() (*zk.Stat, error) {
+		return s.conn.SetACL(path, zk.AuthACL(zk.PermAll), AnyVersion)
+	})
+	if KindOf(err) == NoNode { // an ephemeral one that ended
+		return nil
 	}
 	return err
 }

@@ -16,6 +16,10 @@ type Options struct {
 	// Timeout is the time without contact after which the servers end the session, 10 s by default. Servers bound it
 	// to 20 of their ticks, and grant less then.
 	Timeout time.Duration
+	// User and Password authenticate the session (digest); an empty User: it is not authenticated. Nodes at and below
+	// the path Private are then created for this user alone; all others are for every client.
+	User, Password string
+	Private        string
 	// Log gets the lines of the client library, which are about connections. Nil discards them.
 	Log func(line string)
 	// Dial opens connections, for tests. Nil uses TCP.
@@ -27,10 +31,11 @@ const defaultTimeout = 10 * time.Second
 
 // Session is one session with the servers. Its methods are safe for concurrent use.
 type Session struct {
-	conn *zk.Conn
-	dial func(network, address string, timeout time.Duration) (net.Conn, error)
-	id   int64
-	lost chan struct{} // closed when the session has ended
+	conn    *zk.Conn
+	private string // the path at and below which nodes are for the session's user alone; "": there is none
+	dial    func(network, address string, timeout time.Duration) (net.Conn, error)
+	id      int64
+	lost    chan struct{} // closed when the session has ended
 
 	mu      sync.Mutex // guards what follows
 	timeout time.Duration
@@ -64,12 +69,25 @@ func Open(ctx context.Context, servers []string, o Options) (*Session, error) {
 	select {
 	case <-ready:
 		s.id = conn.SessionID()
-		return s, nil
+		return s, s.authenticate(o)
 	case <-ctx.Done():
 		s.end()
 		conn.Close()
 		return nil, &Error{Unsent, "open", fmt.Sprint(servers), ctx.Err()}
 	}
+}
+
+// authenticate names the user of the session. The library repeats it on other connections of the session.
+func (s *Session) authenticate(o Options) error {
+	if o.User == "" {
+		return nil
+	}
+	if err := s.conn.AddAuth("digest", []byte(o.User+":"+o.Password)); err != nil {
+		s.Close()
+		return &Error{Refused, "open", "user " + o.User, err}
+	}
+	s.private = o.Private
+	return nil
 }
 
 // logger passes lines of the library on.
