@@ -49,3 +49,25 @@ func (e *Engine) Nudge(ctx context.Context, id job.ID, code string) error {
 	}
 	return err
 }
+
+// Admit makes a job due that was ordered with a later Due, and removes its tags: what the application had to find out
+// about it is known. It does not change a job that is claimed or has ended, and returns the record in any case.
+func (e *Engine) Admit(ctx context.Context, id job.ID) (job.Job, error) {
+	for try := 1; ; try++ {
+		j, err := e.store.Get(ctx, id)
+		if err != nil || j.Claimed() || j.Ended {
+			return j, err
+		}
+		now := e.clock.Now()
+		t := newTransition(e.workOf(j.Kind), &j, now)
+		t.asRead("")
+		t.From, t.Set.Tags = j.State, []string{}
+		t.setDue(now)
+		next, err := e.one(ctx, t)
+		if job.KindOf(err) == job.Conflict && try < 5 {
+			continue // a person changed it
+		}
+		e.wakeDispatcher()
+		return next, err
+	}
+}

@@ -92,7 +92,8 @@ func TestRemoteClaimsHaveLabels(t *testing.T) {
 			t.Fatalf("a worker without labels got %v", got)
 		}
 		claim := func(labels ...string) []job.Job {
-			got, err := w.Remote().Claim(t.Context(), remote.Claim{Worker: "ann", From: everywhere, N: 9, Labels: labels})
+			got, err := w.Remote().Claim(t.Context(), remote.Claim{Worker: "ann", From: everywhere, N: 9,
+				Labels: labels})
 			if err != nil {
 				t.Fatal(err)
 			}

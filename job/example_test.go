@@ -184,6 +184,19 @@ func ExampleTagged() {
 	// Output: [fragile heavy]
 }
 
+// A job requires labels that its worker must have. They are sorted, each once.
+func ExampleRequired() {
+	required, err := job.Required("zone=b", "gpu", "gpu")
+	fmt.Println(required, err)
+	fmt.Println("lacking:", job.Lacking(required, []string{"gpu"}))
+	_, err = job.Required("two words")
+	fmt.Println(job.KindOf(err), job.IsLabel("two words"))
+	// Output:
+	// [gpu zone=b] <nil>
+	// lacking: [zone=b]
+	// invalid false
+}
+
 // A number and priorities have bounds that callers check before they submit.
 func ExampleLastPriority() {
 	fmt.Println(job.FirstPriority, job.DefaultPriority, job.LastPriority)

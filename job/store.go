@@ -76,10 +76,10 @@ type Jobs interface {
 type Claims interface {
 	// Claim leases up to N due jobs to a worker, one after another, each in the order of [Claim]. It never grants a job
 	// that is held, over a limit or claimed, or that requires a label that the worker does not have, and never the same
-	// job to two workers. The cost does not depend on the number of jobs that require other labels. In the same commit Epoch, Starts
-	// and Version are incremented, Due becomes zero, Changed is the time of the claim and Until follows after the
-	// lease. A claim without a Worker is Invalid. An empty result is not an error. A store that is not Exclusive may
-	// pass over jobs that another call has locked at that moment: a later claim takes them.
+	// job to two workers. The cost does not depend on the number of jobs that require other labels. In the same commit
+	// Epoch, Starts and Version are incremented, Due becomes zero, Changed is the time of the claim and Until follows
+	// after the lease. A claim without a Worker is Invalid. An empty result is not an error. A store that is not
+	// Exclusive may pass over jobs that another call has locked at that moment: a later claim takes them.
 	Claim(ctx context.Context, c Claim) ([]Job, error)
 
 	// Peek returns what the claim would grant, and what keeps it from granting the job with the id, if that is not

@@ -151,14 +151,16 @@ func ParseReport(text []byte, id job.ID, epoch int64) (remote.Report, error) {
 func childOf(o *api.Order) remote.Child {
 	return remote.Child{
 		Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags,
-		Requires: o.Requires, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline, Spec: o.Spec, Note: o.Note, Actor: o.Actor,
+		Requires: o.Requires, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline, Spec: o.Spec, Note: o.Note,
+		Actor: o.Actor,
 	}
 }
 
 func orderOf(o *api.Order) engine.Order {
 	return engine.Order{
 		Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags,
-		Requires: o.Requires, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline, Spec: o.Spec, Note: o.Note, Actor: o.Actor,
+		Requires: o.Requires, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline, Spec: o.Spec, Note: o.Note,
+		Actor: o.Actor,
 	}
 }
 

@@ -55,6 +55,12 @@ func (a *App) begin(ctx context.Context, r *engine.Run) error {
 	case why != "":
 		return engine.Fail(CauseRejected, errors.New(why))
 	}
+	switch why, err := a.promiseKept(ctx, &j); {
+	case err != nil:
+		return engine.Retry(err)
+	case why != "":
+		return engine.Fail(CauseRejected, errors.New(why))
+	}
 	if err := a.load(ctx, r, &spec, &d); err != nil {
 		return err
 	}

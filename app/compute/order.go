@@ -57,8 +57,9 @@ func SameOrder(first *job.Job, o *Order) error {
 		return err
 	}
 	same := spec.Name == o.Name && spec.Limits == o.Limits && maps.Equal(spec.Env, o.Env) &&
-		maps.Equal(spec.Labels, o.Labels) && slices.Equal(spec.Requires, job.Tagged(o.Requires...)) && spec.From == o.From &&
-		spec.Callback == o.Callback && written(spec.Inputs) == written(o.Inputs) && string(spec.TES) == string(o.TES) &&
+		maps.Equal(spec.Labels, o.Labels) && slices.Equal(spec.Requires, job.Tagged(o.Requires...)) &&
+		spec.From == o.From && spec.Callback == o.Callback && written(spec.Inputs) == written(o.Inputs) &&
+		string(spec.TES) == string(o.TES) &&
 		// a task names its inputs itself; older records of tasks have no such list
 		(len(o.TES) > 0 || slices.Equal(spec.Fetch, o.Fetch))
 	if !same {
@@ -79,6 +80,7 @@ func written(b *bool) string {
 func (o *Order) order(id job.ID, spec Spec, bytes int64, required []string) engine.Order {
 	return engine.Order{
 		ID: id, Number: o.Number, Kind: JobKind, Priority: o.Priority, Group: o.Service, Owner: o.Owner, Key: o.Key,
-		Requires: slices.Concat(required, spec.Requires), Bytes: bytes, Created: o.Created, Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note,
+		Requires: slices.Concat(required, spec.Requires), Bytes: bytes, Created: o.Created, Spec: spec, By: o.By,
+		Actor: o.Actor, Note: o.Note,
 	}
 }

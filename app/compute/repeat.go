@@ -41,8 +41,8 @@ func (a *App) Repeat(ctx context.Context, id job.ID, change func(*Order)) (job.J
 	}
 	priority := j.Priority
 	o := Order{Owner: j.Owner, User: spec.User, Service: spec.Service, Name: spec.Name, Env: spec.Env,
-		Limits: spec.Limits, Labels: spec.Labels, Requires: spec.Requires, Inputs: spec.Inputs, From: id, Callback: spec.Callback,
-		Fetch: spec.Fetch, Priority: &priority}
+		Limits: spec.Limits, Labels: spec.Labels, Requires: spec.Requires, Inputs: spec.Inputs, From: id,
+		Callback: spec.Callback, Fetch: spec.Fetch, Priority: &priority}
 	if change != nil {
 		change(&o)
 	}

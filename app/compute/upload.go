@@ -296,8 +296,8 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 		return job.Job{}, err
 	}
 	spec := Spec{User: o.User, Service: o.Service, Name: o.Name, Files: u.list(), Fetch: o.Fetch, Uploads: o.Uploads,
-		Env: o.Env, Limits: o.Limits, Labels: o.Labels, Requires: job.Tagged(o.Requires...), Inputs: o.Inputs, From: o.From, Callback: o.Callback,
-		Upload: u.digest(&o), Imported: o.Imported, TES: o.TES}
+		Env: o.Env, Limits: o.Limits, Labels: o.Labels, Requires: job.Tagged(o.Requires...), Inputs: o.Inputs,
+		From: o.From, Callback: o.Callback, Upload: u.digest(&o), Imported: o.Imported, TES: o.TES}
 	dir := dirOf(id)
 	a.directories.hold(dir)
 	defer a.directories.drop(dir)
@@ -306,7 +306,9 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 			bare(err)), u.undo(dir))
 	}
 	u.loan.becomes(id)
-	j, err := a.record(context.WithoutCancel(ctx), o.order(id, spec, u.bytes, a.services[o.Service].Requires))
+	order := o.order(id, spec, u.bytes, a.services[o.Service].Requires)
+	a.promise(&order, o.Imported != nil)
+	j, err := a.record(context.WithoutCancel(ctx), order)
 	switch {
 	case job.KindOf(err) == job.Unavailable: // the record may be there: if it is not, a sweep finds the directory
 		return j, err
@@ -319,10 +321,13 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 		if err := sameUpload(&j, spec.Upload); err != nil {
 			return j, err
 		}
-		return j, SameOrder(&j, &o)
+		if err := SameOrder(&j, &o); err != nil {
+			return j, err
+		}
+		return j, u.brokenBefore(&j)
 	}
 	a.usage.record(&j)
-	return j, nil
+	return j, u.keep(context.WithoutCancel(ctx), &j)
 }
 
 // check refuses orders that are invalid.

@@ -179,8 +179,8 @@ func TestNoWorkerSentence(t *testing.T) {
 	}
 }
 
-// TestNoWorkerNamesLabels explains a job that requires labels: the sentence names those that no live worker has, and the
-// command is that of who can work on the state. The control is a worker that has all.
+// TestNoWorkerNamesLabels explains a job that requires labels: the sentence names those that no live worker has, and
+// the command is that of who can work on the state. The control is a worker that has all.
 func TestNoWorkerNamesLabels(t *testing.T) {
 	posted := []job.KindState{{Kind: "test.letter", State: "Posted"}}
 	gpu := elsewhere{name: "ann", from: posted, labels: []string{"gpu"}}

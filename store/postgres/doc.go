@@ -47,14 +47,14 @@
 //
 // # Claims
 //
-// Jobs that have the same kind, state, group, owner, tags, required labels and large batch are a lane: limits and holds, except those on
-// single jobs, block all of a lane or nothing of it. A lane has the keys of its first job (priority, last turn of the
-// owner, row) and of its eldest one. A claim reads lanes in the order of these keys, with their first jobs, until no
-// lane that it has not read can be better. Lanes of owners and groups whose limits are full are left out by the
-// statement. Lanes that a hold blocks are marked, when it is put or when a claim finds them, and not read until a hold
-// is released. So the costs of a claim grow neither with the jobs nor with the owners that wait. They grow with the
-// number of active jobs, with the lanes of owners and groups that have reached a limit or are under a hold that ends by
-// itself, and with the holds on single jobs.
+// Jobs that have the same kind, state, group, owner, tags, required labels and large batch are a lane: limits and
+// holds, except those on single jobs, block all of a lane or nothing of it. A lane has the keys of its first job
+// (priority, last turn of the owner, row) and of its eldest one. A claim reads lanes in the order of these keys, with
+// their first jobs, until no lane that it has not read can be better. Lanes of owners and groups whose limits are full
+// are left out by the statement. Lanes that a hold blocks are marked, when it is put or when a claim finds them, and
+// not read until a hold is released. So the costs of a claim grow neither with the jobs nor with the owners that wait.
+// They grow with the number of active jobs, with the lanes of owners and groups that have reached a limit or are under
+// a hold that ends by itself, and with the holds on single jobs.
 //
 // A worker with labels first searches for the sets of its labels that jobs require, and then claims from the lanes of
 // each. Lanes of other sets are not read.

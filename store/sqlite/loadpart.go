@@ -12,8 +12,9 @@ import (
 // loadMade and loadNow are read side by side: both tables have one row per job, in the same order. Columns that a
 // queue does not need (spec, data, hashes) are not read.
 const (
-	loadMade = "SELECT n, kind, number, owner, created, parent, id, requires FROM job_made WHERE n >= ? AND n < ? ORDER BY n"
-	loadNow  = `SELECT n, state, outcome, ended, grp, changed, priority, version, epoch, worker, until, starts, attempts, retries,
+	loadMade = `SELECT n, kind, number, owner, created, parent, id, requires FROM job_made WHERE n >= ? AND n < ?
+ ORDER BY n`
+	loadNow = `SELECT n, state, outcome, ended, grp, changed, priority, version, epoch, worker, until, starts, attempts, retries,
  due, deadline, expires, entered, children, cause, tags, bytes FROM job_now WHERE n >= ? AND n < ? ORDER BY n`
 )
 

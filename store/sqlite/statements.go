@@ -72,9 +72,9 @@ const (
 
 func (w *writing) prepare(c *conn.Conn) error {
 	for to, sql := range map[*statement]string{
-		&w.made: insertMade, &w.requires: putRequires, &w.insert: insertNow, &w.update: updateNow, &w.data: putData, &w.noData: dropData,
-		&w.key: insertKey, &w.event: insertEvent, &w.task: putTask, &w.hold: putHold, &w.dropHold: dropHold,
-		&w.post: putMessage, &w.word: insertWord, &w.move: insertMove, &w.audit: insertAudit,
+		&w.made: insertMade, &w.requires: putRequires, &w.insert: insertNow, &w.update: updateNow, &w.data: putData,
+		&w.noData: dropData, &w.key: insertKey, &w.event: insertEvent, &w.task: putTask, &w.hold: putHold,
+		&w.dropHold: dropHold, &w.post: putMessage, &w.word: insertWord, &w.move: insertMove, &w.audit: insertAudit,
 		&w.sent: insertSent, &w.audited: insertAudited,
 	} {
 		s, err := c.Prepare(sql)

@@ -54,8 +54,9 @@ type test struct {
 var parts = []part{
 	{"Create", createTests}, {"Get", getTests}, {"List", listTests}, {"Number", numberTests}, {"Count", countTests},
 	{"History", historyTests},
-	{"Claim", claimTests}, {"Label", labelTests}, {"Limit", limitTests}, {"Hold", holdTests}, {"Renew", renewTests}, {"Commit", commitTests},
-	{"Stale", staleTests}, {"Chain", chainTests}, {"Children", childTests}, {"Outbox", outboxTests},
+	{"Claim", claimTests}, {"Label", labelTests}, {"Limit", limitTests}, {"Hold", holdTests}, {"Renew", renewTests},
+	{"Commit", commitTests}, {"Stale", staleTests}, {"Chain", chainTests}, {"Children", childTests},
+	{"Outbox", outboxTests},
 	{"Watch", watchTests}, {"Own", ownTests},
 	{"Tag", tagTests}, {"Audit", auditTests}, {"Purge", purgeTests}, {"Ageing", ageingTests}, {"Clock", clockTests},
 	{"Histories", parallelTests}, {"Reopen", reopenTests},

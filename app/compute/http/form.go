@@ -162,8 +162,8 @@ func adviceOn(kind job.ErrorKind) string {
 }
 
 // formFields are the fields of the form.
-var formFields = []string{"title", "service", "command", "wall", "memory", "disk", "cores", "labels", "requires", "note",
-	"upload", "key"}
+var formFields = []string{"title", "service", "command", "wall", "memory", "disk", "cores", "labels", "requires",
+	"note", "upload", "key"}
 
 // readFields reads the fields of a form up to its first file, and gives what follows. A file field without a file is
 // left out.

@@ -15,8 +15,9 @@ import (
 func (s *Handlers) retryCompute(w http.ResponseWriter, r *http.Request) error {
 	return s.repeatCompute(w, r, func(j *job.Job, asked *api.ComputeRepeat) error {
 		switch {
-		case asked.Service != "" || asked.Name != "" || asked.Env != nil || asked.Labels != nil || asked.Requires != nil ||
-			asked.Priority != nil || asked.Callback != nil || asked.Limits != (api.ComputeLimits{}):
+		case asked.Service != "" || asked.Name != "" || asked.Env != nil || asked.Labels != nil ||
+			asked.Requires != nil || asked.Priority != nil || asked.Callback != nil ||
+			asked.Limits != (api.ComputeLimits{}):
 			return job.Errorf(job.Invalid, "retry", j.ID, "a retry changes nothing; clone makes a job with changes")
 		case !j.Ended:
 			return job.Errorf(job.Refused, "retry", j.ID, "it has not ended (%s)", j.State)
@@ -76,8 +77,8 @@ func (s *Handlers) repeatCompute(w http.ResponseWriter, r *http.Request,
 }
 
 func checkRepeat(asked *api.ComputeRepeat) error {
-	o := api.ComputeOrder{Service: "-", Name: asked.Name, Env: asked.Env, Labels: asked.Labels, Requires: asked.Requires,
-		Limits: asked.Limits, Priority: asked.Priority, Note: asked.Note}
+	o := api.ComputeOrder{Service: "-", Name: asked.Name, Env: asked.Env, Labels: asked.Labels,
+		Requires: asked.Requires, Limits: asked.Limits, Priority: asked.Priority, Note: asked.Note}
 	if asked.Service != "" {
 		o.Service = asked.Service
 	}

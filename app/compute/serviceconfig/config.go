@@ -256,8 +256,8 @@ func (s *Config) Compute() []compute.Service {
 	for _, one := range s.Services {
 		list = append(list, compute.Service{
 			Name: one.Name, RunsPerUser: orZero(one.RunsPerUser), MaxRuns: orZero(one.MaxRuns), Agents: one.Agents,
-			Limits: one.Limits.Limits(), Max: one.Max.Limits(), Env: one.Env, Requires: one.Requires, LeaveInputs: one.LeaveInputs,
-			Callbacks: one.callbacks(),
+			Limits: one.Limits.Limits(), Max: one.Max.Limits(), Env: one.Env, Requires: one.Requires,
+			LeaveInputs: one.LeaveInputs, Callbacks: one.callbacks(),
 		})
 	}
 	return list

@@ -181,7 +181,7 @@ func (q *Queue) ageing(c *job.Claim) bool {
 	}
 	given := 0
 	for _, k := range c.From {
-		if p := q.places[k]; p != nil {
+		if p := q.kindStates[k]; p != nil {
 			given += p.given
 		}
 	}

@@ -70,7 +70,8 @@ func (q *Queue) CanChain(id job.ID, inTurn bool, c *job.Chain, now time.Time) bo
 	}
 	from := []job.KindState{e.lane.KindState}
 	q.begin(now, from, c.Limits, false)
-	if e.slot < 0 || len(job.Lacking(e.lane.requires.all(), c.Labels)) > 0 || e.lane.full() != nil || q.holdOf(e.lane) != nil || q.holdOn(e) != nil {
+	if e.slot < 0 || len(job.Lacking(e.lane.requires.all(), c.Labels)) > 0 || e.lane.full() != nil ||
+		q.holdOf(e.lane) != nil || q.holdOn(e) != nil {
 		return false
 	}
 	first := q.next(q.statesOf(from, c.Labels))
@@ -104,7 +105,7 @@ func (q *Queue) give(e *entry) {
 		q.undo.turns = append(q.undo.turns, wasTurn{l.turn, l.turn.at})
 	}
 	l.turn.at = q.turn
-	p := q.places[l.KindState]
+	p := q.kindStates[l.KindState]
 	q.setGiven(p, p.given+1)
 	l.remove(e)
 	delete(q.suspect, e)
@@ -127,7 +128,7 @@ type wasTurn struct {
 }
 
 type wasGiven struct {
-	of *place
+	of *kindState
 	n  int
 }
 
@@ -177,16 +178,16 @@ func (q *Queue) pick(c *job.Claim, from []*state) *entry {
 	if q.ageing(c) {
 		if e := q.eldest(from, micro(c.Now.Add(-c.Ageing.Patience))); e != nil {
 			for _, k := range c.From {
-				q.setGiven(q.places[k], 0)
+				q.setGiven(q.kindStates[k], 0)
 			}
-			q.setGiven(q.places[e.lane.KindState], -1) // it is not counted itself
+			q.setGiven(q.kindStates[e.lane.KindState], -1) // it is not counted itself
 			return e
 		}
 	}
 	return q.next(from)
 }
 
-func (q *Queue) setGiven(p *place, n int) {
+func (q *Queue) setGiven(p *kindState, n int) {
 	if p == nil {
 		return
 	}

@@ -47,7 +47,7 @@ func TestHeldBatchIsPassedOnce(t *testing.T) {
 			if got := claim(start, 1); len(got) > 0 {
 				t.Fatalf("%v was given under the hold", got)
 			}
-			if left := len(q.places[job.KindState{Kind: "k", State: "A"}].state.open); left > 0 {
+			if left := len(q.kindStates[job.KindState{Kind: "k", State: "A"}].state.open); left > 0 {
 				t.Errorf("%d lanes would be checked again", left)
 			}
 			last := put(n+1, "")

@@ -7,9 +7,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// place has what is common to all jobs of one state of one kind, and finds the states of the jobs that a worker may
+// kindState has what is common to all jobs of one state of one kind, and finds the states of the jobs that a worker may
 // claim.
-type place struct {
+type kindState struct {
 	given int // jobs granted since the last one that was granted by age
 	labelNode
 }
@@ -52,23 +52,23 @@ func (n *labelNode) fitting(all []*state, labels []string, visits *int64) []*sta
 	return all
 }
 
-// placeOf returns the place of a state of a kind.
-func (q *Queue) placeOf(k job.KindState) *place {
-	p := q.places[k]
+// kindStateOf returns what is common to the jobs in a state of a kind.
+func (q *Queue) kindStateOf(k job.KindState) *kindState {
+	p := q.kindStates[k]
 	if p == nil {
-		p = &place{}
-		q.places[k] = p
+		p = &kindState{}
+		q.kindStates[k] = p
 	}
 	return p
 }
 
 // stateOf returns the state of a lane.
 func (q *Queue) stateOf(key laneKey) *state {
-	n := q.placeOf(key.KindState).at(key.requires.all())
+	n := q.kindStateOf(key.KindState).at(key.requires.all())
 	if n.state == nil {
 		q.forgetStates()
 		// after that, the node may be another one
-		n = q.placeOf(key.KindState).at(key.requires.all())
+		n = q.kindStateOf(key.KindState).at(key.requires.all())
 		n.state = &state{KindState: key.KindState, requires: key.requires, q: q, homes: map[homeKey]*lot{}}
 		q.states[n.state] = struct{}{}
 	}
@@ -80,7 +80,7 @@ func (q *Queue) forgetStates() {
 	if len(q.states) <= 2*len(q.lanes)+1024 {
 		return
 	}
-	for _, p := range q.places {
+	for _, p := range q.kindStates {
 		p.labelNode = labelNode{}
 	}
 	for s := range q.states {
@@ -89,7 +89,7 @@ func (q *Queue) forgetStates() {
 			delete(q.states, s)
 			continue
 		}
-		q.placeOf(s.KindState).at(s.requires.all()).state = s
+		q.kindStateOf(s.KindState).at(s.requires.all()).state = s
 	}
 	gone := func(o *lot, _ struct{}) bool { _, kept := q.states[o.state]; return !kept }
 	for _, all := range q.limits {
@@ -110,7 +110,7 @@ func (q *Queue) forgetStates() {
 func (q *Queue) statesOf(from []job.KindState, labels []string) []*state {
 	all, labels := q.asked[:0], job.Tagged(labels...)
 	for i, k := range from {
-		if p := q.places[k]; p != nil && !slices.Contains(from[:i], k) {
+		if p := q.kindStates[k]; p != nil && !slices.Contains(from[:i], k) {
 			all = p.fitting(all, labels, &q.visits)
 		}
 	}

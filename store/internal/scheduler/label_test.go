@@ -8,8 +8,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestClaimVisitsNoOtherLabels has 100,000 jobs that require other labels, each a set of its own, and counts what claims
-// visit. The control is a worker that has the labels of 1,000 of them.
+// TestClaimVisitsNoOtherLabels has 100,000 jobs that require other labels, each a set of its own, and counts what
+// claims visit. The control is a worker that has the labels of 1,000 of them.
 func TestClaimVisitsNoOtherLabels(t *testing.T) {
 	const others = 100_000
 	q := waiting(others+1, func(i int, j *job.Job) {
@@ -84,7 +84,7 @@ func TestSetsOfLabelsAreForgotten(t *testing.T) {
 			count(next)
 		}
 	}
-	count(&q.places[fromA[0]].labelNode)
+	count(&q.kindStates[fromA[0]].labelNode)
 	for name, n := range map[string]int{"states": len(q.states), "sets": len(q.sets), "lots": lots, "nodes": nodes} {
 		if n > 2100 {
 			t.Errorf("%d %s of labels that no job has", n, name)

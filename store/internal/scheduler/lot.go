@@ -6,10 +6,11 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// state has the lanes of the jobs of one state of one kind that require the same labels, in lots. The home lot of a lane has those of the same group and tags,
-// so that limits and holds on these close all of them at once. A lane that a limit or hold on its owner or batch blocks
-// moves to a lot of that limit's share, or of that hold. No claim visits the lanes of a closed lot; the event that ends
-// the block opens it. So a claim visits a lane at most once for each event that concerns its owner or batch.
+// state has the lanes of the jobs of one state of one kind that require the same labels, in lots. The home lot of a
+// lane has those of the same group and tags, so that limits and holds on these close all of them at once. A lane that a
+// limit or hold on its owner or batch blocks moves to a lot of that limit's share, or of that hold. No claim visits the
+// lanes of a closed lot; the event that ends the block opens it. So a claim visits a lane at most once for each event
+// that concerns its owner or batch.
 type state struct {
 	job.KindState
 	requires *tagSet

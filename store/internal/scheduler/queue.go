@@ -1,10 +1,10 @@
 // Package scheduler is the index of jobs that a store keeps in memory: the order of claims, the counts, and the timers.
 // It is derived from the records. A store loads it at the start and updates it with every change.
 //
-// Jobs with the same properties (kind, state, group, owner, tags, required labels) wait in one lane, ordered by priority and number.
-// The lanes of a state take turns: best priority first, then the owner that was served longest ago. A pick costs
-// O(log n) with n waiting jobs. Jobs that require other labels than the worker has are not visited. Lanes and states also order their jobs by the time at which they came into the state,
-// for [job.Ageing].
+// Jobs with the same properties (kind, state, group, owner, tags, required labels) wait in one lane, ordered by
+// priority and number. The lanes of a state take turns: best priority first, then the owner that was served longest
+// ago. A pick costs O(log n) with n waiting jobs. Jobs that require other labels than the worker has are not visited.
+// Lanes and states also order their jobs by the time at which they came into the state, for [job.Ageing].
 //
 // A Queue is not safe for concurrent use: it belongs to the store's commit loop.
 package scheduler
@@ -21,21 +21,21 @@ import (
 
 // Queue is the index. The zero value is not usable; call New.
 type Queue struct {
-	entries map[job.ID]*entry // jobs that have not ended
-	places  map[job.KindState]*place
-	states  map[*state]struct{} // all that places have
-	asked   []*state            // those of the last claim
-	lanes   map[laneKey]*lane
-	delayed byTime           // unclaimed, not due yet
-	timers  byTime           // by Expires
-	claimed []*entry         // in any order
-	turns   map[string]*turn // by owner
-	turn    int64            // number of jobs granted
-	tally   map[tallyKey]*tally
-	sets    map[string]*tagSet  // by their text
-	suspect map[*entry]struct{} // unclaimed suspects, all in lanes of suspects
-	last    *entry              // that was found last, or nil
-	limits  map[job.Kind][]*limit
+	entries    map[job.ID]*entry // jobs that have not ended
+	kindStates map[job.KindState]*kindState
+	states     map[*state]struct{} // all that kindStates have
+	asked      []*state            // those of the last claim
+	lanes      map[laneKey]*lane
+	delayed    byTime           // unclaimed, not due yet
+	timers     byTime           // by Expires
+	claimed    []*entry         // in any order
+	turns      map[string]*turn // by owner
+	turn       int64            // number of jobs granted
+	tally      map[tallyKey]*tally
+	sets       map[string]*tagSet  // by their text
+	suspect    map[*entry]struct{} // unclaimed suspects, all in lanes of suspects
+	last       *entry              // that was found last, or nil
+	limits     map[job.Kind][]*limit
 
 	holds  []*hold
 	wide   []*hold            // of these, those on no single job or batch
@@ -104,7 +104,8 @@ const large = 64
 // New returns an empty index.
 func New() *Queue {
 	return &Queue{
-		entries: map[job.ID]*entry{}, places: map[job.KindState]*place{}, states: map[*state]struct{}{}, lanes: map[laneKey]*lane{},
+		entries: map[job.ID]*entry{}, kindStates: map[job.KindState]*kindState{}, states: map[*state]struct{}{},
+		lanes:   map[laneKey]*lane{},
 		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int32 { return &e.late }},
 		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int32 { return &e.tick }},
 		turns:   map[string]*turn{}, tally: map[tallyKey]*tally{},
