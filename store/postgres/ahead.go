@@ -54,7 +54,8 @@ CROSS JOIN LATERAL (SELECT * FROM lane WHERE kind = v.kind AND state = v.state A
   suspect = s.suspect AND waiting AND NOT held ORDER BY priority, turn, first, id LIMIT $3) l
 LEFT JOIN turn t ON t.owner = l.owner
 LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
-  WHERE j.lane = l.id AND j.waits = 1 ORDER BY j.priority, j.n LIMIT $4) h ON true
+  WHERE j.lane = l.id AND j.waits = 1 AND (j.priority, j.n) >= (l.priority, l.first)
+  ORDER BY j.priority, j.n LIMIT $4) h ON true
 ORDER BY v.i, s.suspect, l.priority, l.turn, l.first, l.id, h.priority, h.n`
 
 // readAhead reads what claims of the operations need, as far as no limit decides that, in the same round trip as their

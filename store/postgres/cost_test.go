@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/storetest"
@@ -162,5 +164,52 @@ func TestEndedCosts(t *testing.T) {
 		if many[i] > 2*few[i]+16 {
 			t.Errorf("operation %d visits %d rows, %d without ended jobs", i, many[i], few[i])
 		}
+	}
+}
+
+// TestOldEntries works off the jobs of a lane while an older transaction of the database keeps the entries of former
+// jobs in the indexes. A claim does not pass over them: it begins at the keys of the lane.
+func TestOldEntries(t *testing.T) {
+	s := openStore(t, newDatabase(t), Options{CallerTime: true})
+	s.counting = true
+	ctx := t.Context()
+	const n = 1000
+	var list []job.Created
+	for i := range n + 20 {
+		list = append(list, newJob(storetest.Step, job.ID(fmt.Sprint("tst_", i))))
+	}
+	_, err := s.Create(ctx, list...)
+	check(t, err)
+	old, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	check(t, err)
+	defer func() { check(t, old.Rollback(ctx)) }()
+	var entries int
+	const count = "SELECT count(*) FROM job_now WHERE waits = 1 AND priority = (SELECT min(priority) FROM job_now)"
+	check(t, old.QueryRow(ctx, count).Scan(&entries))
+	for range n / 50 {
+		claim := job.Claim{Worker: "w1", N: 50, Now: start, Lease: time.Hour, From: from("Waiting")}
+		if got, err := s.Claim(ctx, claim); err != nil || len(got) != 50 {
+			t.Fatalf("claimed %d, %v", len(got), err)
+		}
+	}
+	one := func() error {
+		return claimAndReturn(t, s, start, func(j *job.Job) bool { return j.ID == job.ID(fmt.Sprint("tst_", n)) })
+	}
+	if rows := scanned(t, s, one); rows > 200 {
+		t.Errorf("a claim visits %d rows and entries behind %d claimed jobs", rows, n)
+	}
+	// the control: a search from the beginning of the lane
+	search := func() error {
+		var first int64
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			check(t, s.scannedNow(ctx, tx, -1))
+			err := tx.QueryRow(ctx, `SELECT n FROM job_now WHERE lane = (SELECT id FROM lane WHERE waiting) AND waits = 1
+ ORDER BY priority, n LIMIT 1`).Scan(&first)
+			check(t, s.scannedNow(ctx, tx, 1))
+			return err
+		})
+	}
+	if rows := scanned(t, s, search); rows < n {
+		t.Errorf("control: %d rows and entries", rows)
 	}
 }

@@ -59,6 +59,9 @@
 // A worker with labels first searches for the sets of its labels that jobs require, and then claims from the lanes of
 // each. Lanes of other sets are not read.
 //
+// Searches for the jobs of a lane begin at its keys. So they do not pass over the index entries of former jobs, which
+// remain as long as some transaction of the database is older, such as that of a backup.
+//
 // The keys are lower bounds. A transaction that adds a job lowers them if necessary, under the shared lock of the
 // lane's bucket. A claim that finds them too low raises them, under the exclusive lock. If another transaction has the
 // shared one, the claim leaves them as they are. So no job is overlooked, and lanes whose jobs are gone are not visited

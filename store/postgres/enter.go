@@ -203,10 +203,10 @@ func (b *batch) raiseLanes(p *pgx.Batch) {
  eldest = coalesce(e.n, l.eldest)
 FROM unnest($1::uuid[], $2::int[]) AS v (id, bucket) JOIN lane k ON k.id = v.id
 LEFT JOIN turn t ON t.owner = k.owner
-LEFT JOIN LATERAL (SELECT priority, n FROM job_now WHERE lane = v.id AND waits = 1
-  ORDER BY priority, n LIMIT 1) h ON true
-LEFT JOIN LATERAL (SELECT entered, n FROM job_now WHERE lane = v.id AND waits = 1
-  ORDER BY entered, n LIMIT 1) e ON true
+LEFT JOIN LATERAL (SELECT priority, n FROM job_now j WHERE lane = v.id AND waits = 1 AND
+  (j.priority, j.n) >= (k.priority, k.first) ORDER BY priority, n LIMIT 1) h ON true
+LEFT JOIN LATERAL (SELECT entered, n FROM job_now j WHERE lane = v.id AND waits = 1 AND
+  (j.entered, j.n) >= (k.entered, k.eldest) ORDER BY entered, n LIMIT 1) e ON true
 WHERE l.id = v.id AND v.bucket = ANY (string_to_array(current_setting('stagepost.buckets'), ',')::int[])`,
 		values(lanes, func(id *laneID) pgtype.UUID { return pgtype.UUID{Bytes: *id, Valid: true} }),
 		values(lanes, func(id *laneID) int32 { return id.bucket() }))

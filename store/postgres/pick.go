@@ -193,7 +193,8 @@ FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND requires = $12 AND s
   ORDER BY priority, turn, first, id LIMIT $10) l
 LEFT JOIN turn t ON t.owner = l.owner
 LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
-  WHERE j.lane = l.id AND j.waits = 1 ORDER BY j.priority, j.n LIMIT $11) h ON true
+  WHERE j.lane = l.id AND j.waits = 1 AND (j.priority, j.n) >= (l.priority, l.first)
+  ORDER BY j.priority, j.n LIMIT $11) h ON true
 ORDER BY l.priority, l.turn, l.first, l.id, h.priority, h.n`
 	selectByAge = `SELECT l.id, l.grp, l.owner, l.tags, l.crowd, l.entered, l.eldest, 0::bigint, coalesce(t.at, 0),
   h.n, h.id, h.parent, h.priority, h.entered
@@ -202,7 +203,8 @@ FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND requires = $12 AND s
   ORDER BY entered, eldest, id LIMIT $10) l
 LEFT JOIN turn t ON t.owner = l.owner
 LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
-  WHERE j.lane = l.id AND j.waits = 1 ORDER BY j.entered, j.n LIMIT $11) h ON true
+  WHERE j.lane = l.id AND j.waits = 1 AND (j.entered, j.n) >= (l.entered, l.eldest)
+  ORDER BY j.entered, j.n LIMIT $11) h ON true
 ORDER BY l.entered, l.eldest, l.id, h.entered, h.n`
 )
 
