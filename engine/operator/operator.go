@@ -44,8 +44,8 @@ type Acts interface {
 	Amend(ctx context.Context, a Act, object string, change Correction) (job.Job, error)
 
 	// RetryTask has a task of a running job tried again on its own, as Work.Again of its kind permits. The job keeps
-	// its state and its claim. It does not read Event, Confirm and Now of the act. Errors: NotFound for an unknown job or
-	// task, Refused if the task is not tried again on its own now, Invalid without an actor, Conflict.
+	// its state and its claim. It does not read Event, Confirm and Now of the act. Errors: NotFound for an unknown job
+	// or task, Refused if the task is not tried again on its own now, Invalid without an actor, Conflict.
 	RetryTask(ctx context.Context, a Act, task string) (job.Job, error)
 
 	// Audit enters an act that changes no job. Events of jobs and holds are entered by the acts themselves.

@@ -75,7 +75,6 @@ var shared = map[string]Parameter{
 	"state":       {Many: true, Doc: "State of the jobs."},
 	"status":      {Values: []string{"pending", "delivered", "abandoned"}, Doc: "Status of the messages."},
 	"stream":      {Values: []string{"stdout", "stderr", "both"}, Doc: "Which output."},
-	"tail":        {Type: "integer", Unit: "lines", Doc: "Only so many of the last lines; offset is not read."},
 	"tag":         {Doc: "Tag as name=value."},
 	"text":        {Doc: "Text that the lines contain."},
 	"topic":       {Doc: "Topic of the messages."},
@@ -86,6 +85,8 @@ var shared = map[string]Parameter{
 	"worker":      {Doc: "Name of the worker that holds the claim."},
 
 	"everything": {Type: "boolean", Doc: "Must be true for the empty scope."},
+
+	"tail": {Type: "integer", Unit: "lines", Doc: "How many of the last lines, instead of those from offset on."},
 
 	"name_prefix": {Doc: "Beginning of the name."},
 	"tag_key":     {Many: true, Doc: "Name of a tag."},
