@@ -48,8 +48,10 @@ func TestMixedOwners(t *testing.T) {
 		sent.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		return append(all, sent)
 	}
-	for name, secret := range map[string]string{"a depositor": g.Tokens[identity.Depositor],
-		"an operator of a group": limited, "an auditor": g.Tokens[identity.Auditor], "a worker": g.Tokens[identity.Worker]} {
+	for name, secret := range map[string]string{
+		"a depositor": g.Tokens[identity.Depositor], "an operator of a group": limited,
+		"an auditor": g.Tokens[identity.Auditor], "a worker": g.Tokens[identity.Worker],
+	} {
 		for _, r := range asks(secret) {
 			if r.Method == http.MethodGet && name == "an auditor" { // it may read everything
 				continue
