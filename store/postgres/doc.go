@@ -67,9 +67,9 @@
 // shared one, the claim leaves them as they are. So no job is overlooked, and lanes whose jobs are gone are not visited
 // twice.
 //
-// The first lanes of the states in which a transaction may claim are read in the same round trip as its records, and so
-// are the turns of owners. The store remembers the kinds and owners of the last jobs for that. Limits, jobs that it does
-// not remember and further lanes take more round trips.
+// The first lanes of the states in which a transaction may claim are read in the same round trip as its records, and
+// so are the turns of owners. The store remembers the kinds and owners of the last jobs for that. Limits, jobs that it
+// does not remember and further lanes take more round trips.
 //
 // The turns of owners are in the database: owners take turns with all servers. Each server counts its own grants for
 // [job.Ageing].

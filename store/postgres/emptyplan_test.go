@@ -16,8 +16,8 @@ import (
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-// complete are what may be read as a whole: all holds, the clock, the lanes that holds mark, and the first job that waits
-// for its time.
+// complete are what may be read as a whole: all holds, the clock, the lanes that holds mark, and the first job that
+// waits for its time.
 var complete = []string{"hold", "clock", "lane_held", "job_due"}
 
 // wholes lists the tables and indexes that a plan reads without a condition on an index.
@@ -32,8 +32,8 @@ func (p *plan) wholes() (all []string) {
 	return all
 }
 
-// TestPlansOfEmptyTables: the plans of the statements that write are made once, maybe when the tables are empty. So each
-// of them finds rows by conditions on indexes, and none reads a whole index or table, however few rows the planner
+// TestPlansOfEmptyTables: the plans of the statements that write are made once, maybe when the tables are empty. So
+// each of them finds rows by conditions on indexes, and none reads a whole index or table, however few rows the planner
 // expects.
 func TestPlansOfEmptyTables(t *testing.T) {
 	s := openStore(t, newDatabase(t), Options{CallerTime: true})
@@ -98,7 +98,8 @@ func rest(ctx context.Context, s *Store) error {
 	}
 	j := got[slices.IndexFunc(got, func(j job.Job) bool { return strings.HasPrefix(string(j.ID), "tst_many") })]
 	for _, e := range []lifecycle.Event{"cancel", "delete"} {
-		c, err := storetest.Transition(storetest.Step, j, e, pick(e == "cancel", lifecycle.Operator, lifecycle.Timer), start)
+		by := pick(e == "cancel", lifecycle.Operator, lifecycle.Timer)
+		c, err := storetest.Transition(storetest.Step, j, e, by, start)
 		if err != nil {
 			return err
 		}

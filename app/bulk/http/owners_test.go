@@ -1,0 +1,81 @@
+package bulkhttp_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
+	"github.com/stagepost/stagepost/server/servertest"
+	"github.com/stagepost/stagepost/server/token"
+)
+
+// TestMixedOwners: who does not see all jobs of a query neither changes nor counts any of them by a bulk, not even its
+// own: previews, starts and forms are refused without a number. The control is an operator of all jobs.
+func TestMixedOwners(t *testing.T) {
+	limited := ""
+	g := servertest.GuardWith(t, func(g *servertest.Guarded, _ *server.Options) {
+		s, err := token.New(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := token.Add(g.File, token.Entry{Hash: s.Hash(), Role: identity.Operator, Owner: "olga",
+			Groups: "maps"}); err != nil {
+			t.Fatal(err)
+		}
+		limited = s.Reveal()
+	}, part)
+	own := g.Post(engine.Order{Owner: "ann", Group: "maps"})
+	for range 6 {
+		g.Post(engine.Order{Owner: "bob", Group: "secretmaps"})
+	}
+	const body = `{"kinds":["test.letter"],"event":"hold","note":"a flood","expect":%d}`
+	form := "kind=test.letter&event=hold&note=a+flood&expect=7"
+	asks := func(secret string) (all []*http.Request) {
+		for _, n := range []int{1, 7} {
+			all = append(all, g.With(secret, http.MethodPost, "/api/v1/bulk", fmt.Sprintf(body, n)))
+		}
+		all = append(all, g.With(secret, http.MethodPost, "/api/v1/bulk?dry=true", fmt.Sprintf(body, 1)),
+			g.With(secret, http.MethodPost, "/api/v1/bulk", strings.Replace(fmt.Sprintf(body, 1), `"kinds"`,
+				`"group":"maps","kinds"`, 1)),
+			g.With(secret, http.MethodGet, "/bulk?kind=test.letter&event=hold", ""))
+		sent := g.With(secret, http.MethodPost, "/bulk", form)
+		sent.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		return append(all, sent)
+	}
+	for name, secret := range map[string]string{
+		"a depositor": g.Tokens[identity.Depositor], "an operator of a group": limited,
+		"an auditor": g.Tokens[identity.Auditor], "a worker": g.Tokens[identity.Worker],
+	} {
+		for _, r := range asks(secret) {
+			if r.Method == http.MethodGet && name == "an auditor" { // it may read everything
+				continue
+			}
+			answer, text := g.Ask(r)
+			if answer.StatusCode != http.StatusForbidden || strings.Contains(text, "secretmaps") ||
+				strings.Contains(text, "7 jobs") || strings.Contains(text, string(own.ID)) {
+				t.Errorf("%s: %s %s: %s %s", name, r.Method, r.URL, answer.Status, text)
+			}
+		}
+	}
+	page, err := g.Store().List(t.Context(), job.Query{Limit: 100})
+	if err != nil || len(page.Jobs) != 7 {
+		t.Fatalf("%d jobs, %v: a bulk was made", len(page.Jobs), err)
+	}
+	for i := range page.Jobs {
+		if page.Jobs[i].Version != 1 {
+			t.Errorf("%s was changed", page.Jobs[i].ID)
+		}
+	}
+	answer, text := g.Ask(g.With(g.Tokens[identity.Operator], http.MethodPost, "/api/v1/bulk?dry=true",
+		fmt.Sprintf(body, 1)))
+	if answer.StatusCode != http.StatusOK || !strings.Contains(text, `"count":7`) ||
+		!strings.Contains(text, "secretmaps") {
+		t.Errorf("the control: %s %s", answer.Status, text)
+	}
+}
