@@ -54,7 +54,8 @@ alone, if it is missing.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			e := token.Entry{Owner: owner, Comment: comment,
-				Work: identity.Work(strings.Join(work, ",")).With(services...), Groups: identity.Groups(strings.Join(groups, ","))}
+				Work:   identity.Work(strings.Join(work, ",")).With(services...),
+				Groups: identity.Groups(strings.Join(groups, ","))}
 			var err error
 			if e.Role, err = identity.RoleOf(role); err != nil {
 				return cli.Usage(err)
