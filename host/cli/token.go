@@ -49,10 +49,12 @@ func (c *commands) newToken() *cobra.Command {
 		Long: `Makes a token, adds its hash to the file, and prints the token. It is printed this once and stands nowhere else. The file is made, readable by its owner
 alone, if it is missing.`,
 		Example: "  stagepost admin token new --owner ann --role depositor --expires 90d /srv/stagepost/tokens\n" +
-			"  stagepost admin token new --owner node-1 --role worker --services default \\\n    /srv/stagepost/tokens > node-1.token",
+			"  stagepost admin token new --owner node-1 --role worker --services default \\\n" +
+			"    /srv/stagepost/tokens > node-1.token",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			e := token.Entry{Owner: owner, Comment: comment, Work: identity.Work(strings.Join(work, ",")).With(services...),
+			e := token.Entry{Owner: owner, Comment: comment,
+				Work:   identity.Work(strings.Join(work, ",")).With(services...),
 				Groups: identity.Groups(strings.Join(groups, ","))}
 			var err error
 			if e.Role, err = identity.RoleOf(role); err != nil {

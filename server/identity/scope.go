@@ -9,8 +9,8 @@ import (
 )
 
 // Work lists what a worker may claim: kind/state, or kind for all states of it that are handed out; and as
-// service=NAME, or service=* for all, the services of compute whose jobs it may run as an agent. There are commas between
-// them. The empty list allows nothing.
+// service=NAME, or service=* for all, the services of compute whose jobs it may run as an agent. There are commas
+// between them. The empty list allows nothing.
 type Work string
 
 // ofService begins the parts of a list that are services.

@@ -123,7 +123,8 @@ func Parse(address string) (servers []string, node, user string, err error) {
 	hosts, node, _ := strings.Cut(address, "/")
 	for _, host := range strings.Split(hosts, ",") {
 		if host == "" {
-			return nil, "", "", job.Errorf(job.Invalid, "open", "", "%q names no server: host:port,host:port/node", address)
+			return nil, "", "", job.Errorf(job.Invalid, "open", "", "%q names no server: host:port,host:port/node",
+				address)
 		}
 		if !strings.Contains(host, ":") {
 			host += ":2181"
@@ -196,8 +197,8 @@ func (s *Store) Warnings() []string {
 	if !s.open {
 		return nil
 	}
-	return []string{"every client of ZooKeeper may change the nodes of the store at " + string(s.root) + ": name a user " +
-		"(store: zookeeper://USER@HOST) and store.password_file"}
+	return []string{"every client of ZooKeeper may change the nodes of the store at " + string(s.root) +
+		": name a user (store: zookeeper://USER@HOST) and store.password_file"}
 }
 
 func (s *Store) load(ctx context.Context) error {
