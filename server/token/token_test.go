@@ -36,8 +36,8 @@ func TestScope(t *testing.T) {
 		}
 	}
 	for _, line := range []string{"worker:", "worker:a/", "worker:/x", "worker:a//x", "worker:a,", "worker:a/x/y",
-		"worker:service=", "worker:a,service=", "worker:service=a:b", "worker:service=a,service=", "depositor:a:b",
-		"depositor:a,", "auditor:a", "worker:a\u202eb"} {
+		"worker:service=", "worker:a,service=", "worker:service=a:b", "worker:service=a,service=",
+		"depositor:a:b", "depositor:a,", "auditor:a", "worker:a\u202eb"} {
 		if _, err := ParseFile([]byte(strings.Repeat("ab", 32) + " " + line + " ann -\n")); err == nil {
 			t.Errorf("%s was taken", line)
 		}

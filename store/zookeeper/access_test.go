@@ -58,8 +58,8 @@ func TestAccessLists(t *testing.T) {
 	if _, err := s.Create(t.Context(), made("tst_2", "")); err != nil {
 		t.Fatal(err)
 	}
-	hold := job.Hold{Scope: job.Scope{Group: "maps"}, Who: "olga", Why: "a test"}
-	if _, err := s.Hold(t.Context(), hold); err != nil {
+	held := job.Hold{Scope: job.Scope{Group: "maps"}, Who: "olga", Why: "a test"}
+	if _, err := s.Hold(t.Context(), held); err != nil {
 		t.Fatal(err)
 	}
 	sound(t, s)
@@ -76,8 +76,7 @@ func TestAccessLists(t *testing.T) {
 		_, write := raw.Set(path, nil, -1)
 		_, add := raw.Create(path+"/x", nil, 0, zk.WorldACL(zk.PermAll))
 		_, open := raw.SetACL(path, zk.WorldACL(zk.PermAll), -1)
-		for what, err := range map[string]error{"read": read, "set": write, "create": add,
-			"set the access list": open} {
+		for what, err := range map[string]error{"read": read, "set": write, "create": add, "set access": open} {
 			if !errors.Is(err, zk.ErrNoAuth) && !(what == "create" && errors.Is(err, zk.ErrNoChildrenForEphemerals)) {
 				t.Errorf("%s of %s by another client: %v", what, path, err)
 			}
