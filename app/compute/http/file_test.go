@@ -27,8 +27,8 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// TestComputeFileDigests: results of which there are no digests, as those that an earlier version fetched, or digests of
-// other results, are listed without. Control: with their own digests.
+// TestComputeFileDigests lists results of which there are no digests, as those that an earlier version fetched, and
+// results with the digests of others: their files have none. Control: with their own digests.
 func TestComputeFileDigests(t *testing.T) {
 	var dir string
 	c := openCompute(t, func(o *compute.Options, _ *options) { dir = o.Dir })
