@@ -114,7 +114,7 @@ type ComputeFile struct {
 	Size     int64     `json:"size"`
 	Mode     string    `json:"mode,omitempty"` // "-rw-r--r--"
 	Modified time.Time `json:"modified,omitzero"`
-	SHA256   string    `json:"sha256,omitempty"` // of inputs
+	SHA256   string    `json:"sha256,omitempty"` // missing of links, and of results that an earlier version fetched
 	Link     bool      `json:"link,omitempty"`   // a symbolic link, which is not followed
 }
 

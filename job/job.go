@@ -51,7 +51,7 @@ type Job struct {
 	Owner    string `json:"owner,omitempty"`
 	// further names for holds and limits, "queue=access-large", "place=main"; see [Tagged]
 	Tags []string `json:"tags,omitempty"`
-	// labels that a worker must have to claim it, as [Required] returns them; they never change
+	// labels that a worker must have to claim it, sorted, each once; they never change
 	Requires []string `json:"requires,omitempty"`
 	Bytes    int64    `json:"bytes,omitempty"` // of the work, as far as known; summed in the tallies
 	Key      string   `json:"key,omitempty"`   // idempotency key, unique within kind and owner

@@ -22,6 +22,7 @@ import (
 //	jobs/<xy>/<id>/in/...     the files of a job, as they were uploaded
 //	jobs/<xy>/<id>/fetch/...  inputs that did not come whole yet
 //	jobs/<xy>/<id>/results.zip
+//	jobs/<xy>/<id>/results.sums  digests of the single files in it
 //	trash/...                 what is being removed
 //
 // An upload is complete on the disk and has its last name before its job's record is committed; a directory without a
@@ -32,6 +33,7 @@ const (
 	trashName   = "trash"
 	inputsName  = "in"
 	resultsName = "results.zip"
+	sumsName    = "results.sums"
 )
 
 // abandoned is after how long an upload without progress, or a directory without a record, is removed.

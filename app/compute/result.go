@@ -21,18 +21,19 @@ func (a *App) adopted(ctx context.Context, id job.ID) (*Results, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	files, err := verified(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
 	f, err := dir.Open(resultsName)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	sum := sha256.New()
-	n, err := io.Copy(sum, f)
-	return &Results{Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil)), Files: files}, err
+	hash := sha256.New()
+	n, err := io.Copy(hash, f)
+	if err != nil {
+		return nil, err
+	}
+	sum := hex.EncodeToString(hash.Sum(nil))
+	files, err := verified(ctx, dir, sum)
+	return &Results{Bytes: n, SHA256: sum, Files: files}, err
 }
 
 // Results opens the results of a job. The caller closes the file. NotFound: it has none here, or they were cleaned.

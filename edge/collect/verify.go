@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"compress/flate"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash"
 	"hash/crc32"
 	"io"
 	"io/fs"
@@ -28,14 +30,21 @@ type Listing struct {
 // name, a name or a link that leads out of the target directory, an entry below a link, encryption, and methods other
 // than store and deflate. Other errors are of r or of the context. Nothing is unpacked.
 func Verify(ctx context.Context, r io.ReaderAt, size int64) (Listing, error) {
-	l, err := verify(ctx, r, size)
+	return VerifyEach(ctx, r, size, nil)
+}
+
+// VerifyEach is [Verify] that calls file with the name and the digest of the data of each entry that is a file, in the
+// order of the directory. An error of file ends it. Nil: no digests are computed.
+func VerifyEach(ctx context.Context, r io.ReaderAt, size int64, file func(name string, sum Digest) error) (
+	Listing, error) {
+	l, err := verify(ctx, r, size, file)
 	if err != nil {
 		err = fmt.Errorf("collect: verify: %w", err)
 	}
 	return l, err
 }
 
-func verify(ctx context.Context, r io.ReaderAt, size int64) (Listing, error) {
+func verify(ctx context.Context, r io.ReaderAt, size int64, file func(string, Digest) error) (Listing, error) {
 	a, err := openArchive(r, size)
 	if err != nil {
 		return Listing{}, err
@@ -45,7 +54,15 @@ func verify(ctx context.Context, r io.ReaderAt, size int64) (Listing, error) {
 		return l, err
 	}
 	u := newUnpacker(ctx)
-	return l, a.each(ctx, func(h *header) error { return a.contents(u, h) })
+	if file != nil {
+		u.sum = sha256.New()
+	}
+	return l, a.each(ctx, func(h *header) error {
+		if err := a.contents(u, h); err != nil || file == nil || h.mode.IsDir() || h.mode&fs.ModeSymlink != 0 {
+			return err
+		}
+		return file(h.name, Digest(u.sum.Sum(nil)))
+	})
 }
 
 // span is the half-open range of bytes that belongs to one entry.
@@ -110,11 +127,12 @@ type unpacker struct {
 	packed  *bufio.Reader
 	inflate io.ReadCloser
 	buffer  []byte
+	sum     hash.Hash // of the data of the present entry; nil: not computed
 }
 
 func newUnpacker(ctx context.Context) *unpacker {
 	packed := bufio.NewReaderSize(strings.NewReader(""), 64<<10)
-	return &unpacker{ctx, packed, flate.NewReader(packed), make([]byte, 64<<10)}
+	return &unpacker{ctx: ctx, packed: packed, inflate: flate.NewReader(packed), buffer: make([]byte, 64<<10)}
 }
 
 // contents unpacks an entry, discards the data and compares.
@@ -125,8 +143,14 @@ func (a *archive) contents(u *unpacker, h *header) error {
 	}
 	e := a.entry(u, h, at)
 	var link strings.Builder
+	if u.sum != nil {
+		u.sum.Reset()
+	}
 	for {
 		n, err := e.Read(u.buffer)
+		if u.sum != nil {
+			u.sum.Write(u.buffer[:n])
+		}
 		if h.mode&fs.ModeSymlink != 0 {
 			link.Write(u.buffer[:n])
 		}

@@ -24,6 +24,7 @@ type Compute interface {
 	Cancel(ctx context.Context, id job.ID, w compute.Request) (job.Job, error)
 	Clean(ctx context.Context, id job.ID, w compute.Request) (job.Job, error)
 	Results(j *job.Job) (*os.File, *compute.Results, error)
+	Sums(j *job.Job) (map[string]string, error)
 	Partial(ctx context.Context, j *job.Job) (io.ReadCloser, error)
 	Input(j *job.Job, name string) (*os.File, error)
 	Log(ctx context.Context, j *job.Job, stream string, offset int64, follow bool) (io.ReadCloser, error)

@@ -91,11 +91,15 @@ func filesOf(app Compute, j *job.Job) ([]api.ComputeFile, error) {
 		return nil, err
 	}
 	defer z.file.Close()
+	sums, err := app.Sums(j)
+	if err != nil {
+		return nil, err
+	}
 	for _, f := range z.File {
 		if !f.Mode().IsDir() {
 			all = append(all, api.ComputeFile{
 				From: fromResults, Name: f.Name, Size: int64(f.UncompressedSize64), Mode: f.Mode().String(),
-				Modified: f.Modified, Link: f.Mode()&fs.ModeSymlink != 0,
+				Modified: f.Modified, SHA256: sums[f.Name], Link: f.Mode()&fs.ModeSymlink != 0,
 			})
 		}
 	}

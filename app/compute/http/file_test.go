@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,45 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/server/token"
 )
+
+// TestComputeFileDigests lists results of which there are no digests, as those that an earlier version fetched, and
+// results with the digests of others: their files have none. Control: with their own digests.
+func TestComputeFileDigests(t *testing.T) {
+	var dir string
+	c := openCompute(t, func(o *compute.Options, _ *options) { dir = o.Dir })
+	j := c.order(client.ComputeOrder{}, "run.sh", "echo")
+	c.runs(j.ID)
+	c.finish(j.ID, compute.Ending{}, "made", "x")
+	files, err := filepath.Glob(filepath.Join(dir, "compute", "jobs", "*", string(j.ID), "results.sums"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("digests in %v, %v", files, err)
+	}
+	own, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, rest, _ := strings.Cut(string(own), "\n")
+	for text, want := range map[string]bool{string(own): true, "": false, strings.ToUpper(first) + "\n" + rest: false,
+		"none": false} {
+		if err := os.WriteFile(files[0], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if text == "none" {
+			if err := os.Remove(files[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, err := c.Client.ComputeFiles(t.Context(), j.ID, "")
+		if err != nil || len(list.Files) < 2 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		for _, f := range list.Files {
+			if f.From == "results" && (f.SHA256 != "") != want {
+				t.Errorf("with %.20q %s has the digest %q", text, f.Name, f.SHA256)
+			}
+		}
+	}
+}
 
 // TestComputeFiles lists and gets single files, packed and stored, whole and in ranges.
 func TestComputeFiles(t *testing.T) {
@@ -46,6 +86,13 @@ func TestComputeFiles(t *testing.T) {
 	var names []string
 	for _, f := range list.Files {
 		names = append(names, fmt.Sprintf("%s/%s %d %v", f.From, f.Name, f.Size, f.Link))
+		if f.Link {
+			continue // it is not followed, and has no digest
+		}
+		_, text := c.get(path + "/" + (&url.URL{Path: f.Name}).EscapedPath() + "?from=" + f.From)
+		if sum := sha256.Sum256([]byte(text)); f.SHA256 != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s/%s has the digest %q", f.From, f.Name, f.SHA256)
+		}
 	}
 	want := []string{"inputs/in.txt 5 false", "inputs/run.sh 4 false", "results/deep/er/a b.html 18 false",
 		"results/link 4 true", "results/long 200000 false", "results/plain 200000 false",
