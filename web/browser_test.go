@@ -55,7 +55,11 @@ func TestScreenshots(t *testing.T) {
 		Why: "the maps move to another building"}); err != nil {
 		t.Fatal(err)
 	}
-	w.Shots(t, "web-overview=/", "web-jobs=/jobs", "web-job=/jobs/"+string(failed))
+	w.Shots(t, "web-overview=/", "web-jobs=/jobs", "web-job=/jobs/"+string(failed), "web-past=/jobs/"+string(failed)+
+		"?entry=1", "web-log=/jobs/"+string(failed)+"/log", "web-search=/search?name="+string(failed)[:8],
+		"web-mine=/mine", "web-queues=/queues", "web-holds=/holds", "web-locks=/locks", "web-workers=/workers",
+		"web-messages=/outbox", "web-audit=/audit", "web-fixity=/fixity", "web-lifecycles=/lifecycles",
+		"web-lifecycle=/lifecycles/test.letter", "web-bulk=/bulk?state=Lost&event=retry")
 }
 
 // postOffice is a server with letters, which a worker of the test works on.
