@@ -48,6 +48,7 @@ type cluster struct {
 	lives    string // lifecycle files
 	servers  []*member
 	workers  []*exec.Cmd
+	links    []*relay // of each worker, to the front of its server
 	chance   *rand.Rand
 }
 
@@ -101,6 +102,9 @@ func newCluster(t *testing.T, servers, workers int) *cluster {
 		c.begin(m)
 	}
 	for i := range workers {
+		link := newRelay(t)
+		link.to.Store(c.servers[i%servers].front.Addr().String())
+		c.links = append(c.links, link)
 		c.workers = append(c.workers, c.worker(i))
 	}
 	t.Cleanup(func() {
@@ -126,18 +130,19 @@ func (c *cluster) begin(m *member) {
 // worker starts worker i: stagepost work, or one of the examples.
 func (c *cluster) worker(i int) *exec.Cmd {
 	c.t.Helper()
-	address := c.servers[i%len(c.servers)].front.Addr().String()
+	address := c.links[i].Addr().String()
 	if i%3 == 0 {
 		return startWork(c.t, i, "http://"+address)
 	}
 	return startWorker(c.t, i, address)
 }
 
-// disturb kills a server or a worker, stops a server beyond its lease, or cuts or delays its connections to the
-// database.
+// disturb kills a server or a worker, stops a server beyond its lease, cuts or delays its connections to the database,
+// or delays what a worker and its server send.
 func (c *cluster) disturb() string {
 	m := c.servers[c.chance.IntN(len(c.servers))]
-	switch c.chance.IntN(5) {
+	i := c.chance.IntN(len(c.workers))
+	switch c.chance.IntN(7) {
 	case 0:
 		m.kill(c.t)
 		c.begin(m)
@@ -155,17 +160,29 @@ func (c *cluster) disturb() string {
 		<-time.After(2 * clusterLease) // as above
 		heal()
 		return "partition a server from the database"
+	case 4:
+		c.apart(i, toServer, fromServer)
+		return "partition a worker from its server"
+	case 5:
+		c.apart(i, fromServer)
+		return "lose the answers to a worker"
 	}
-	i := c.chance.IntN(len(c.workers))
 	killWorker(c.workers[i])
 	c.workers[i] = c.worker(i)
 	return "kill a worker"
 }
 
+// apart partitions a worker from its server for longer than its claims last.
+func (c *cluster) apart(worker int, directions ...direction) {
+	heal := c.links[worker].partition(directions...)
+	<-time.After(3 * clusterLease) // that claims expire is the experiment
+	heal()
+}
+
 // TestCluster has three servers and six workers on one database, two of which are stagepost work. Depositors submit
 // batches at any server, and jobs for the workers are ordered, while servers and workers are killed, stopped beyond
-// their lease, partitioned from the database, and lose connections at random. Nothing acknowledged is lost, nothing is
-// done twice, every batch is reported once, and records, histories and stored files are sound.
+// their lease, partitioned from the database and from each other, and lose connections at random. Nothing acknowledged
+// is lost, nothing is done twice, every batch is reported once, and records, histories and stored files are sound.
 func TestCluster(t *testing.T) {
 	for _, tool := range []string{"python3", "curl", "jq"} {
 		if _, err := exec.LookPath(tool); err != nil {

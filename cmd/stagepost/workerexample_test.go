@@ -5,13 +5,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -96,45 +93,6 @@ func orderText(ctx context.Context, t *testing.T, c *client.Client, i int) job.I
 		t.Fatal(err)
 	}
 	return j.ID
-}
-
-// relay passes connections on to the server at its present address: each process of the server has another port.
-type relay struct {
-	net.Listener
-	to atomic.Value // string
-}
-
-func newRelay(t *testing.T) *relay {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &relay{Listener: l}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go r.pass(in)
-		}
-	}()
-	return r
-}
-
-// pass copies in both directions until one side ends.
-func (r *relay) pass(in net.Conn) {
-	out, err := net.Dial("tcp", r.to.Load().(string))
-	if err != nil {
-		_ = in.Close()
-		return
-	}
-	both := func() { _, _ = in.Close(), out.Close() }
-	go func() { _, _ = io.Copy(out, in); both() }()
-	_, _ = io.Copy(in, out)
-	both()
 }
 
 // startWorker starts worker i: those with even numbers are in Python, the others in shell.
