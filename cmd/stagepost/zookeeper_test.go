@@ -20,7 +20,8 @@ import (
 )
 
 // TestBesideMerritt runs a server on ZooKeeper beside a program of a Merritt system: of a batch that was submitted to
-// the server the program finishes every second job, and the server those of a batch of the program.
+// the server the program finishes every second job, and the server those of a batch of the program. The nodes of the
+// store are for a user of ZooKeeper, those of Merritt for everyone.
 func TestBesideMerritt(t *testing.T) {
 	zk, err := zktest.Start()
 	if err != nil {
@@ -31,9 +32,10 @@ func TestBesideMerritt(t *testing.T) {
 	profile := "id: maps_content\ncollection: maps\nowner: library\nallow_networks: [127.0.0.0/8]\n"
 	must(t, os.MkdirAll(filepath.Join(dir, "profiles"), 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "profiles", "maps_content.yaml"), []byte(profile), 0o600))
-	address := "zookeeper://" + zk.Address
-	r, err := started(t, "--data", dir, "--store", address+"/stagepost", "--ingest-merritt", "on",
-		"--ingest-merritt-queue", queue, "--ingest-merritt-every", "200ms")
+	address, own, password := "zookeeper://"+zk.Address, "zookeeper://ann@"+zk.Address, filepath.Join(dir, "password")
+	must(t, os.WriteFile(password, []byte("secret\n"), 0o600))
+	r, err := started(t, "--data", dir, "--store", own+"/stagepost", "--store-password-file", password,
+		"--ingest-merritt", "on", "--ingest-merritt-queue", queue, "--ingest-merritt-every", "200ms")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +80,18 @@ func TestBesideMerritt(t *testing.T) {
 	if out, err := runCommand(t, "zk", "dump", address, "/jobs/states/pending", "-o", "json"); err != nil ||
 		!strings.Contains(out, "05-jid0000077777") {
 		t.Errorf("dump: %v: %s", err, out)
+	}
+	if out, err := runCommand(t, "zk", "dump", address, "/stagepost/jobs"); err == nil ||
+		!strings.Contains(out, "another user") {
+		t.Errorf("the nodes of the store without its user: %v: %s", err, out)
+	}
+	if out, err := runCommand(t, "zk", "dump", address, "--most", "100000"); err != nil ||
+		!strings.Contains(out, "another user") || !strings.Contains(out, "05-jid0000077777") {
+		t.Errorf("all nodes without the user of some: %v: %s", err, out)
+	}
+	if out, err := runCommand(t, "zk", "dump", own, "/stagepost", "--password-file", password); err != nil ||
+		!strings.Contains(out, "/stagepost/jobs") {
+		t.Errorf("the nodes of the store: %v: %s", err, out)
 	}
 }
 

@@ -24,13 +24,41 @@ func (c *commands) zk() *cobra.Command {
 		c.zkCheck(), c.zkOrphans(), c.zkImport(), c.zkDump())
 }
 
+// passwordFlag is the flag of commands about an address, with the user that the address may have.
+const passwordFlag = "password-file"
+
+// asUser adds the flag to a command.
+func asUser(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().String(passwordFlag, "",
+		"file with the password of the user of the address, zookeeper://USER@HOST:2181")
+	return cmd
+}
+
+// parse returns the servers and the options of an address, with the user's password.
+func parse(cmd *cobra.Command, address string) (servers []string, o zookeeper.Options, err error) {
+	servers, o.Root, o.User, err = zookeeper.Parse(strings.TrimPrefix(address, "zookeeper://"))
+	if err != nil {
+		return nil, o, cli.Usage(err)
+	}
+	file := cmd.Flag(passwordFlag).Value.String()
+	if (o.User == "") != (file == "") {
+		return nil, o, cli.Usagef("a user (zookeeper://USER@HOST:2181) and --password-file belong together")
+	}
+	if file != "" {
+		if o.Password, err = secretfile.ReadMounted(file); err != nil {
+			return nil, o, cli.Usagef("--password-file: %w", err)
+		}
+	}
+	return servers, o, nil
+}
+
 // withTree runs a function on the nodes of the servers of the address.
 func withTree(cmd *cobra.Command, address string, do func(ctx context.Context, t *nodes.Tree) error) error {
-	servers, _, _, err := zookeeper.Parse(strings.TrimPrefix(address, "zookeeper://"))
+	servers, o, err := parse(cmd, address)
 	if err != nil {
-		return cli.Usage(err)
+		return err
 	}
-	t, err := nodes.OpenTree(cmd.Context(), servers)
+	t, err := nodes.OpenTree(cmd.Context(), servers, o.User, o.Password)
 	if err != nil {
 		return err
 	}
@@ -39,7 +67,7 @@ func withTree(cmd *cobra.Command, address string, do func(ctx context.Context, t
 }
 
 func (c *commands) zkCheck() *cobra.Command {
-	return &cobra.Command{
+	return asUser(&cobra.Command{
 		Use:   "check ADDRESS",
 		Short: "Compare all nodes of a Merritt queue with each other",
 		Long: `Compares all nodes of a Merritt queue with each other, by the rules of Merritt's orphan report and further ones: priorities that its programs
@@ -48,11 +76,11 @@ Each finding has what to do about it. Nothing is changed. With findings the exit
 		Example: "  stagepost zk check zookeeper://zk1:2181,zk2:2181",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.zkFaults(cmd, args[0], false) },
-	}
+	})
 }
 
 func (c *commands) zkOrphans() *cobra.Command {
-	return &cobra.Command{
+	return asUser(&cobra.Command{
 		Use:   "orphans ADDRESS",
 		Short: "Print the orphan report of Merritt's admin tool",
 		Long: "Prints the orphan report of Merritt's admin tool, by its nine rules. With findings the exit code " +
@@ -60,7 +88,7 @@ func (c *commands) zkOrphans() *cobra.Command {
 		Example: "  stagepost zk orphans zookeeper://zk1:2181",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.zkFaults(cmd, args[0], true) },
-	}
+	})
 }
 
 // zkFaults prints findings. Columns: level, rule, node, what, remedy.
@@ -95,8 +123,7 @@ func (n misfits) Error() string { return fmt.Sprintf("findings in the nodes: %d"
 func code(err error) (int, bool) { return cli.ExitFailed, errors.As(err, new(misfits)) }
 
 func (c *commands) zkImport() *cobra.Command {
-	var passwordFile string
-	cmd := &cobra.Command{
+	return asUser(&cobra.Command{
 		Use:   "import ADDRESS",
 		Short: "Show which batches and jobs of a Merritt queue a server would take over as records",
 		Long: `Shows the batches, jobs and access requests of a Merritt queue that have no record in the store at the address, or whose record has another
@@ -104,22 +131,13 @@ state. Nothing is changed: a server with --ingest-merritt on makes the records w
 		Example: "  stagepost zk import zookeeper://zk1:2181/stagepost",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			servers, node, user, err := zookeeper.Parse(strings.TrimPrefix(args[0], "zookeeper://"))
+			servers, o, err := parse(cmd, args[0])
 			if err != nil {
-				return cli.Usage(err)
+				return err
 			}
 			profiles, err := c.settings.OpenProfiles(c.Settings.Data)
 			if err != nil {
 				return err
-			}
-			o := zookeeper.Options{Root: node, User: user}
-			if (user == "") != (passwordFile == "") {
-				return cli.Usagef("a user (zookeeper://USER@HOST:2181) and --password-file belong together")
-			}
-			if user != "" {
-				if o.Password, err = secretfile.ReadMounted(passwordFile); err != nil {
-					return cli.Usagef("--password-file: %w", err)
-				}
 			}
 			store, err := zookeeper.Open(cmd.Context(), servers, o)
 			if err != nil {
@@ -135,10 +153,7 @@ state. Nothing is changed: a server with --ingest-merritt on makes the records w
 					return []string{s.Node, string(s.State), c.Out.ID(s.Record), s.Value("profile")}
 				})
 		},
-	}
-	cmd.Flags().StringVar(&passwordFile, "password-file", "",
-		"file with the password of the user of the address, zookeeper://USER@HOST:2181")
-	return cmd
+	})
 }
 
 func (c *commands) zkDump() *cobra.Command {
@@ -169,11 +184,15 @@ func (c *commands) zkDump() *cobra.Command {
 					if n.Ephemeral {
 						lock = "ephemeral"
 					}
-					return []string{n.Path, strconv.Itoa(int(n.Version)), lock, n.Data}
+					data := n.Data
+					if n.Restricted {
+						data = "for another user of ZooKeeper"
+					}
+					return []string{n.Path, strconv.Itoa(int(n.Version)), lock, data}
 				})
 			})
 		},
 	}
 	cmd.Flags().IntVar(&most, "most", 1000, "how many nodes are printed at most")
-	return cmd
+	return asUser(cmd)
 }

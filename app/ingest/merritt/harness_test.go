@@ -173,7 +173,7 @@ func (h *harness) do(id job.ID, e lifecycle.Event, by lifecycle.Actor) {
 // sound checks that the report of orphans is empty.
 func (h *harness) sound() {
 	h.Helper()
-	tree, err := merritt.OpenTree(h.Context(), []string{h.address})
+	tree, err := merritt.OpenTree(h.Context(), []string{h.address}, "", "")
 	h.ok(err)
 	defer tree.Close()
 	faults, err := tree.Check(h.Context())

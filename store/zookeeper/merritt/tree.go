@@ -3,6 +3,7 @@ package merritt
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -18,9 +19,9 @@ type Tree struct {
 	q *queue.Queue
 }
 
-// OpenTree opens the nodes of servers, "host:port" each. The caller closes it.
-func OpenTree(ctx context.Context, servers []string) (*Tree, error) {
-	s, err := session.Open(ctx, servers, session.Options{})
+// OpenTree opens the nodes of servers, "host:port" each, as a user (digest); "": without one. The caller closes it.
+func OpenTree(ctx context.Context, servers []string, user, password string) (*Tree, error) {
+	s, err := session.Open(ctx, servers, session.Options{User: user, Password: password})
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +86,8 @@ type Node struct {
 	Version   int32     `json:"version"`
 	Modified  time.Time `json:"modified"`
 	Ephemeral bool      `json:"ephemeral,omitempty"`
+
+	Restricted bool `json:"restricted,omitempty"` // to another user: it has no data here, and no nodes below it
 }
 
 // mostData bounds the data of a node in a dump, in bytes.
@@ -100,8 +103,15 @@ func (t *Tree) Dump(ctx context.Context, path string, most int) (nodes []Node, m
 			return nodes, true, nil
 		}
 		n, err := t.s.Get(ctx, at)
-		if session.KindOf(err) == session.NoNode && at != path {
+		switch kind := session.KindOf(err); {
+		case kind == session.NoNode && at != path:
 			continue // it was removed meanwhile
+		case kind == session.Refused && at != path:
+			nodes = append(nodes, Node{Path: at, Restricted: true})
+			continue
+		case kind == session.Refused:
+			err = fmt.Errorf("%s is for another user: name it, zookeeper://USER@HOST, and its password file (%w)", at,
+				err)
 		}
 		if err != nil {
 			return nil, false, err
