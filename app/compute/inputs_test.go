@@ -173,7 +173,7 @@ func leftovers(t *testing.T, dir string, j *job.Job) (left []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]bool{"results.zip": true}
+	known := map[string]bool{"results.zip": true, "results.sums": true}
 	for _, f := range files {
 		known["in/"+f.Name] = true
 		info, err := os.Stat(filepath.Join(dir, "compute", compute.DirOf(j.ID), "in", f.Name))
