@@ -97,12 +97,15 @@ func (e *Explainer) lackedByAll(w *engine.Work, p job.KindState, labels []string
 
 // startWorker is the command that starts a worker for a job: a server, if only servers work on its state.
 func startWorker(w *engine.Work, j *job.Job, labels []string) job.Remedy {
-	with := ""
-	if len(labels) > 0 {
-		with = " --labels " + strings.Join(labels, ",")
+	with, list := "", strings.Join(labels, ",")
+	if list != "" {
+		with = " --labels " + list
 	}
 	if w.Steps[j.State] != nil && !slices.Contains(w.Shared, j.State) {
-		return job.Running("serve"+with, "starts the server with these labels, if its machine has what they name")
+		if list == "" {
+			return job.Running("serve", "starts a server")
+		}
+		return job.Running("serve --labels "+list, "starts the server with these labels, if its machine has what they name")
 	}
 	return job.Running(fmt.Sprintf("work --kinds %s/%s", j.Kind, j.State)+with, "starts a worker for such jobs")
 }
