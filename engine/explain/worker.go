@@ -105,7 +105,8 @@ func startWorker(w *engine.Work, j *job.Job, labels []string) job.Remedy {
 		if list == "" {
 			return job.Running("serve", "starts a server")
 		}
-		return job.Running("serve --labels "+list, "starts the server with these labels, if its machine has what they name")
+		return job.Running("serve --labels "+list,
+			"starts the server with these labels, if its machine has what they name")
 	}
 	return job.Running(fmt.Sprintf("work --kinds %s/%s", j.Kind, j.State)+with, "starts a worker for such jobs")
 }
