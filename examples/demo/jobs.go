@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
 	computecli "github.com/stagepost/stagepost/app/compute/cli"
@@ -83,7 +85,7 @@ func (d *demo) confined(ctx context.Context) error {
 	if !d.computes() {
 		return nil
 	}
-	agents, err := d.api.ComputeAgents(ctx)
+	agents, err := d.agents(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,6 +97,24 @@ func (d *demo) confined(ctx context.Context) error {
 	}
 	return d.configure(fmt.Sprintf("compute:\n  local: %d\n  sandbox: require\n  services: %q\n", demoSlots,
 		filepath.Join(d.dir, demoServices)))
+}
+
+// agents returns the agents of the server. Its own one may join when the server answers already.
+func (d *demo) agents(ctx context.Context) ([]client.ComputeAgent, error) {
+	waiting, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	for {
+		agents, err := d.api.ComputeAgents(waiting)
+		known := func(a client.ComputeAgent) bool { return a.Sandbox != "" }
+		if err != nil || slices.ContainsFunc(agents, known) {
+			return agents, err
+		}
+		select {
+		case <-waiting.Done():
+			return nil, fmt.Errorf("the server has no agent: %w", waiting.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // compute has three users submit scripts, cancels one, and shows how all ended.
