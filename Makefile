@@ -13,8 +13,8 @@ LONG_INPUTS ?= 5000x
 PAGES = ./app/archive/http ./app/compute/http ./app/flowfile/http ./app/ingest/http
 
 # The packages that share memory between goroutines: the engine, its stores, servers and workers.
-RACE = ./engine/... ./store/mem ./store/sqlite/... ./store/internal/... ./flow/durable ./worker ./client \
-	./server ./server/hub ./server/session ./server/workers ./host ./internal/... ./app/compute/agent ./edge/tunnel ./edge/tus
+RACE = ./engine/... ./store/mem ./store/sqlite/... ./store/internal/... ./worker ./client \
+	./server ./server/hub ./server/session ./server/workers ./internal/... ./app/compute/agent ./edge/tunnel ./edge/tus
 
 # Those that make soak adds.
 RACE_LONG = ./store/postgres ./store/zookeeper/... ./store/crash/... ./store/storetest ./flow/... ./server/... ./client/... ./cli/... \
@@ -22,7 +22,7 @@ RACE_LONG = ./store/postgres ./store/zookeeper/... ./store/crash/... ./store/sto
 	./app/compute/orchestrator/client ./app/compute/orchestrator/detect ./app/compute/orchestrator/wire/... ./edge/httpguard
 
 # Tests of one goroutine at a time, which take minutes with the race detector: the stage before runs them without it.
-NO_RACE = PowerCut|TestCrashWithLog$$|TestCrash$$|TestConnectionLoss|TestLines|TestFlipped|TestCosts|TestLogOfNewDatabaseIsCut|TestDamagedLogIsRefused|TestFsck$$|TestSearch$$|TestVerify|TestEdited
+NO_RACE = PowerCut|TestCrashWithLog$$|TestCrash$$|TestConnectionLoss|TestLines|TestFlipped|TestCosts|TestLogOfNewDatabaseIsCut|TestDamagedLogIsRefused|TestFsck$$|TestSearch$$|TestVerify|TestEdited|TestNumber|TestMigrat|TestCutAudit|TestDiskError|TestMissingHead
 
 # The tests with long counts, the longest first: package, tests, flags. TestSoakList checks that each line names a test and flags that exist.
 define SOAK

@@ -208,7 +208,7 @@ func (w *Worker) claims(ctx, request, lasting context.Context, steps *sync.WaitG
 		switch {
 		case err == nil:
 			pause.reset()
-		case ctx.Err() != nil:
+		case request.Err() != nil || ctx.Err() != nil: // request, from which ctx comes, ends first
 		case !passes(err):
 			return err
 		default:
