@@ -21,7 +21,8 @@ RACE_LONG = ./store/postgres ./store/zookeeper/... ./store/crash/... ./store/sto
 	./host/... ./examples/... ./app/ingest/cli ./app/ingest/http ./app/flowfile/http ./app/bulk/... ./app/compute ./app/compute/http \
 	./app/compute/orchestrator/client ./app/compute/orchestrator/detect ./app/compute/orchestrator/wire/... ./edge/httpguard
 
-# Tests of one goroutine at a time, which take minutes with the race detector: the stage before runs them without it.
+# Tests of one goroutine at a time, which take minutes with the race detector: the stage before runs them without it. Of the
+# two contracts of store/sqlite, the one with the log runs with it; make soak runs the other.
 NO_RACE = PowerCut|TestCrashWithLog$$|TestCrash$$|TestConnectionLoss|TestLines|TestFlipped|TestCosts|TestLogOfNewDatabaseIsCut|TestDamagedLogIsRefused|TestFsck$$|TestSearch$$|TestVerify|TestEdited|TestNumber|TestMigrat|TestCutAudit|TestDiskError|TestMissingHead
 
 # The tests with long counts, the longest first: package, tests, flags. TestSoakList checks that each line names a test and flags that exist.
@@ -148,7 +149,7 @@ screenshots: browser-packages
 	$(GO) test -p 1 ./web $(PAGES) -run TestScreenshots -shots docs
 
 race:
-	scripts/test -race -skip '$(NO_RACE)' $(RACE)
+	scripts/test -race -skip '$(NO_RACE)|TestStore$$' $(RACE)
 
 # What the README and the examples show.
 shows: build
@@ -164,6 +165,7 @@ cluster:
 
 soak: check targets
 	@scripts/test -race -skip '$(NO_RACE)' $(RACE_LONG)
+	@scripts/test -race -run 'TestStore$$' ./store/mem ./store/sqlite
 	@scripts/soak <<<"$$SOAK"
 	@scripts/fuzz $(LONG_INPUTS)
 	@$(MAKE) market-check
