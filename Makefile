@@ -16,14 +16,16 @@ PAGES = ./app/archive/http ./app/compute/http ./app/flowfile/http ./app/ingest/h
 RACE = ./engine/... ./store/mem ./store/sqlite/... ./store/internal/... ./worker ./client \
 	./server ./server/hub ./server/session ./server/workers ./internal/... ./app/compute/agent ./edge/tunnel ./edge/tus
 
-# Those that make soak adds.
-RACE_LONG = ./store/postgres ./store/zookeeper/... ./store/crash/... ./store/storetest ./flow/... ./server/... ./client/... ./cli/... \
+# Those that make soak adds, beside the stores of several servers.
+RACE_LONG = ./store/crash/... ./store/storetest ./flow/... ./server/... ./client/... ./cli/... \
 	./host/... ./examples/... ./app/ingest/cli ./app/ingest/http ./app/flowfile/http ./app/bulk/... ./app/compute ./app/compute/http \
 	./app/compute/orchestrator/client ./app/compute/orchestrator/detect ./app/compute/orchestrator/wire/... ./edge/httpguard
 
-# Tests of one goroutine at a time, which take minutes with the race detector: the stage before runs them without it. Of the
-# two contracts of store/sqlite, the one with the log runs with it; make soak runs the other.
-NO_RACE = PowerCut|TestCrashWithLog$$|TestCrash$$|TestConnectionLoss|TestLines|TestFlipped|TestCosts|TestLogOfNewDatabaseIsCut|TestDamagedLogIsRefused|TestFsck$$|TestSearch$$|TestVerify|TestEdited|TestNumber|TestMigrat|TestCutAudit|TestDiskError|TestMissingHead
+# Tests of one goroutine at a time, which take minutes with the race detector: the stage before runs them without it.
+NO_RACE = PowerCut|TestCrashWithLog$$|TestCrash$$|TestConnectionLoss|TestLines|TestFlipped|TestCosts|TestLogOfNewDatabaseIsCut|TestDamagedLogIsRefused|TestFsck$$|TestSearch$$|TestVerify|TestEdited
+
+# Tests that take minutes with it, which make soak runs with it: of the two contracts of store/sqlite the one without the log.
+LATE_RACE = TestStore$$|TestNumber|TestMigrat|TestCutAudit|TestDiskError|TestMissingHead
 
 # The tests with long counts, the longest first: package, tests, flags. TestSoakList checks that each line names a test and flags that exist.
 define SOAK
@@ -149,7 +151,7 @@ screenshots: browser-packages
 	$(GO) test -p 1 ./web $(PAGES) -run TestScreenshots -shots docs
 
 race:
-	scripts/test -race -skip '$(NO_RACE)|TestStore$$' $(RACE)
+	scripts/test -race -skip '$(NO_RACE)|$(LATE_RACE)' $(RACE)
 
 # What the README and the examples show.
 shows: build
@@ -164,8 +166,9 @@ cluster:
 	scripts/test ./app/compute/slurm -run Cluster -slurm
 
 soak: check targets
+	@scripts/test -race ./store/postgres ./store/zookeeper/...
 	@scripts/test -race -skip '$(NO_RACE)' $(RACE_LONG)
-	@scripts/test -race -run 'TestStore$$' ./store/mem ./store/sqlite
+	@scripts/test -race -run '$(LATE_RACE)' $(RACE)
 	@scripts/soak <<<"$$SOAK"
 	@scripts/fuzz $(LONG_INPUTS)
 	@$(MAKE) market-check
