@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 
@@ -78,6 +79,14 @@ func (c *Commands) eventCommand(e lifecycle.Event, short, long, example string) 
 
 // causeAll causes an event on each job and prints the results. It continues after a job that refuses the event.
 func (c *Commands) causeAll(cmd *cobra.Command, e lifecycle.Event, ids []string, a client.Act) error {
+	return c.actOnEach(cmd, ids, c.Done(e), func(ctx context.Context, api *client.Client, id job.ID) (client.Job, error) {
+		return c.Cause(ctx, api, id, e, &a)
+	})
+}
+
+// actOnEach does something to each job and prints the results, which done names. It continues after a job that refuses.
+func (c *Commands) actOnEach(cmd *cobra.Command, ids []string, done func(*client.Job) string,
+	do func(context.Context, *client.Client, job.ID) (client.Job, error)) error {
 	ctx, cancel := c.Patient(cmd)
 	defer cancel()
 	api, err := c.API()
@@ -88,10 +97,9 @@ func (c *Commands) causeAll(cmd *cobra.Command, e lifecycle.Event, ids []string,
 		if err := c.Resolve(ctx, api, &id); err != nil {
 			return client.Job{}, err
 		}
-		return c.Cause(ctx, api, id, e, &a)
+		return do(ctx, api, id)
 	}
-	return c.Each(ids, one, c.Done(e), "OUTCOME",
-		func(j *client.Job) string { return string(j.Outcome) })
+	return c.Each(ids, one, done, "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
 }
 
 // Done returns what an event did to a job, for a summary.

@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/client"
@@ -30,19 +32,9 @@ With --task one failed task of a running archive job is tried again, while the j
 
 // retryTasks has a task of each job tried again on its own.
 func (c *Commands) retryTasks(cmd *cobra.Command, task string, ids []string, a client.Act) error {
-	ctx, cancel := c.Patient(cmd)
-	defer cancel()
-	api, err := c.API()
-	if err != nil {
-		return err
-	}
-	one := func(id job.ID) (client.Job, error) {
-		if err := c.Resolve(ctx, api, &id); err != nil {
-			return client.Job{}, err
-		}
-		return api.RetryTask(ctx, id, client.TaskRetry{Task: task, As: a.As, Actor: a.Actor, Note: a.Note,
-			Version: a.Version})
-	}
-	return c.Each(ids, one, func(*client.Job) string { return "task tried again" }, "OUTCOME",
-		func(j *client.Job) string { return string(j.Outcome) })
+	return c.actOnEach(cmd, ids, func(*client.Job) string { return "task tried again" },
+		func(ctx context.Context, api *client.Client, id job.ID) (client.Job, error) {
+			return api.RetryTask(ctx, id, client.TaskRetry{Task: task, As: a.As, Actor: a.Actor, Note: a.Note,
+				Version: a.Version})
+		})
 }
