@@ -79,9 +79,10 @@ func (c *Commands) eventCommand(e lifecycle.Event, short, long, example string) 
 
 // causeAll causes an event on each job and prints the results. It continues after a job that refuses the event.
 func (c *Commands) causeAll(cmd *cobra.Command, e lifecycle.Event, ids []string, a client.Act) error {
-	return c.actOnEach(cmd, ids, c.Done(e), func(ctx context.Context, api *client.Client, id job.ID) (client.Job, error) {
-		return c.Cause(ctx, api, id, e, &a)
-	})
+	return c.actOnEach(cmd, ids, c.Done(e),
+		func(ctx context.Context, api *client.Client, id job.ID) (client.Job, error) {
+			return c.Cause(ctx, api, id, e, &a)
+		})
 }
 
 // actOnEach does something to each job and prints the results, which done names. It continues after a job that refuses.
