@@ -295,11 +295,7 @@ func (s *Store) committed(b *batch, ops []*operation) {
 	s.mu.Unlock()
 	s.visited.Add(b.visits)
 	s.touched.Add(int64(len(b.writes.Jobs) + len(b.writes.Messages) + len(b.writes.Audits)))
-	for _, w := range b.writes.Jobs {
-		if w.After != nil {
-			s.recent.put(w.After)
-		}
-	}
+	s.recent.written(b.result)
 	hints := b.hints()
 	for i, o := range ops {
 		o.done <- b.refuse[i]
@@ -313,6 +309,7 @@ func (w *writer) connect(ctx context.Context) error {
 	if w.conn != nil && !w.conn.IsClosed() {
 		return nil
 	}
+	w.s.recent.forget()
 	config := w.s.config.ConnConfig.Copy()
 	if w.s.writerDial != nil {
 		config.DialFunc = w.s.writerDial
