@@ -105,8 +105,9 @@ const (
 	selectClaimed = `SELECT j.lane, l.state, l.grp, l.owner, l.tags, l.crowd, l.suspect, j.n FROM
  (SELECT lane, count(*) AS n FROM job_now WHERE kind = $1 AND worker <> '' GROUP BY lane) j
  JOIN lane l ON l.id = j.lane`
+	// the condition on ended is that of no index: one of all jobs that have not ended would be read as a whole
 	selectOccupied = `SELECT j.lane, l.state, l.grp, l.owner, l.tags, l.crowd, l.suspect, j.n FROM
- (SELECT lane, count(*) AS n FROM job_now WHERE kind = $1 AND state = ANY ($2) AND ended = 0 GROUP BY lane) j
+ (SELECT lane, count(*) AS n FROM job_now WHERE kind = $1 AND state = ANY ($2) AND ended + 0 = 0 GROUP BY lane) j
  JOIN lane l ON l.id = j.lane`
 )
 

@@ -14,35 +14,9 @@ import (
 // entering is a state in which jobs may be claimed.
 type entering struct {
 	job.KindState
-	job   job.ID // that enters the state; its kind and owner are those that the store remembers
+	job   job.ID // that enters the state, of which the store may remember kind and owner
 	owner string // of a new job
 	n     int    // how many jobs may be claimed
-}
-
-// origin is what entering needs of a job, and what never changes about it.
-type origin struct {
-	kind  job.Kind
-	owner string
-}
-
-// recent remembers the origins of the jobs that were written last. The writer uses it alone.
-type recent struct{ newer, older map[job.ID]origin }
-
-// mostRecent bounds each of the two maps.
-const mostRecent = 1 << 13
-
-func (r *recent) put(j *job.Job) {
-	if r.newer == nil || len(r.newer) >= mostRecent {
-		r.newer, r.older = map[job.ID]origin{}, r.newer
-	}
-	r.newer[j.ID] = origin{j.Kind, j.Owner}
-}
-
-func (r *recent) get(id job.ID) (o origin, known bool) {
-	if o, known = r.newer[id]; !known {
-		o, known = r.older[id]
-	}
-	return o, known
 }
 
 // selectAhead reads the first lanes of several states as selectByTurn does, with the number of the state: those of jobs
@@ -66,11 +40,11 @@ func (b *batch) readAhead(p *pgx.Batch, ops []*operation) {
 	for _, o := range ops {
 		for _, at := range o.entering {
 			if at.job != "" {
-				of, known := b.s.recent.get(at.job)
-				if !known {
+				of := b.s.recent.get(at.job)
+				if of == nil {
 					continue
 				}
-				at.Kind, at.owner = of.kind, of.owner
+				at.Kind, at.owner = of.job.Kind, of.job.Owner
 			}
 			if at.owner != "" {
 				owners[at.owner] = true

@@ -96,22 +96,6 @@ func moved(r []job.Result, err error) error {
 	return err
 }
 
-// TestRecent: the store remembers the jobs that were written last, and not more than it should.
-func TestRecent(t *testing.T) {
-	var r recent
-	for i := range 5 * mostRecent {
-		r.put(&job.Job{ID: job.ID(fmt.Sprint(i)), Kind: "k", Owner: fmt.Sprint(i)})
-		if n := len(r.newer) + len(r.older); n > 2*mostRecent {
-			t.Fatalf("%d jobs after %d", n, i)
-		}
-	}
-	for i, want := range map[int]bool{5*mostRecent - 1: true, 4 * mostRecent: true, 0: false} {
-		if o, known := r.get(job.ID(fmt.Sprint(i))); known != want || known && o.owner != fmt.Sprint(i) {
-			t.Errorf("job %d: %v %v", i, o, known)
-		}
-	}
-}
-
 // TestAlone: a server that has the database alone sends no notifications. One that comes is notified, until it goes.
 func TestAlone(t *testing.T) {
 	database := newDatabase(t)

@@ -27,7 +27,9 @@ type batch struct {
 	crowds map[job.ID]job.ID  // of new jobs
 	news   map[job.ID]int64   // row numbers of new jobs
 	refuse []error            // of each operation, why it was refused
+	stale  []job.ID           // remembered jobs that were changed since
 	kept   *job.KeptClock     // to be written
+	result *outcome           // of the writes
 }
 
 // at returns the present time: that of the database, or that of the caller if the options state so.
@@ -54,15 +56,17 @@ func (b *batch) prepare(ctx context.Context, ops []*operation, seq int64, promot
 			later(until, o.until)
 	}
 	var p pgx.Batch
-	b.begin(&p, seq, &applied)
-	b.lock(&p, holds, kinds)
+	b.begin(&p, seq, holds, &applied)
+	b.lock(&p, kinds)
 	due := int64(0)
 	b.readClock(&p, queue, &due)
 	b.readGiven(&p)
 	if holds != unlocked || b.needs.Holds {
 		b.readHolds(&p)
 	}
-	b.readJobs(&p, ops)
+	if !b.recall(&p, ops) {
+		b.readJobs(&p, ops)
+	}
 	b.readMessages(&p)
 	b.readAhead(&p, ops)
 	if err := b.q.SendBatch(ctx, &p).Close(); err != nil || applied {
@@ -72,16 +76,29 @@ func (b *batch) prepare(ctx context.Context, ops []*operation, seq int64, promot
 		return false, errUnfinished
 	}
 	b.turn = b.clock.UnixMicro()
+	if err := b.readStale(); err != nil {
+		return false, err
+	}
 	return false, b.readParents(ops)
 }
 
 const beginWrite = `UPDATE writer SET seq = $2, seen = $3 WHERE id = $1 AND seq = $2 - 1`
 
-// begin begins the transaction and gives it a number, which no other transaction of this server has.
-func (b *batch) begin(p *pgx.Batch, seq int64, applied *bool) {
+// begin begins the transaction, gives it a number, which no other transaction of this server has, and locks the holds.
+func (b *batch) begin(p *pgx.Batch, seq int64, holds lock, applied *bool) {
 	p.Queue("BEGIN")
 	b.s.scanned(p, -1)
-	p.Queue(beginWrite, b.s.id, seq, time.Now().UnixMicro()).Exec(func(tag pgconn.CommandTag) error {
+	statement, args := beginWrite, []any{b.s.id, seq, time.Now().UnixMicro()}
+	switch holds {
+	case shared:
+		statement += " RETURNING pg_advisory_xact_lock_shared($4, 0)"
+	case exclusive:
+		statement += " RETURNING pg_advisory_xact_lock($4, 0)"
+	}
+	if holds != unlocked {
+		args = append(args, int32(lockHolds))
+	}
+	p.Queue(statement, args...).Exec(func(tag pgconn.CommandTag) error {
 		*applied = tag.RowsAffected() == 0
 		return nil
 	})
@@ -97,14 +114,8 @@ const (
 	lockServers // each server shares it; a migration has it alone
 )
 
-// lock takes the locks that are no row locks, in a fixed order: the holds, then the claims of kinds.
-func (b *batch) lock(p *pgx.Batch, holds lock, kinds []job.Kind) {
-	switch holds {
-	case shared:
-		p.Queue("SELECT pg_advisory_xact_lock_shared($1, 0)", int32(lockHolds))
-	case exclusive:
-		p.Queue("SELECT pg_advisory_xact_lock($1, 0)", int32(lockHolds))
-	}
+// lock locks the claims of kinds, in a fixed order.
+func (b *batch) lock(p *pgx.Batch, kinds []job.Kind) {
 	slices.Sort(kinds)
 	var hashes []int32
 	for _, k := range slices.Compact(kinds) {
@@ -116,17 +127,21 @@ func (b *batch) lock(p *pgx.Batch, holds lock, kinds []job.Kind) {
 	}
 }
 
-// selectFirstDue is when the first job that waits for its time becomes due.
-const selectFirstDue = "SELECT coalesce(min(due), 0) FROM job_now WHERE waits = 2"
+const (
+	selectClock = "SELECT clock_timestamp()"
+	// selectFirstDue is when the first job that waits for its time becomes due.
+	selectFirstDue = "SELECT coalesce(min(due), 0) FROM job_now WHERE waits = 2"
+)
 
-// readClock reads the time, and when the first job that waits for that becomes due.
+// readClock reads the time and, with queue, when the first job that waits for that becomes due.
 func (b *batch) readClock(p *pgx.Batch, queue bool, due *int64) {
-	p.Queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&b.clock) })
-	if queue {
-		p.Queue(selectFirstDue).QueryRow(func(row pgx.Row) error {
-			return row.Scan(due)
-		})
+	if !queue {
+		p.Queue(selectClock).QueryRow(func(row pgx.Row) error { return row.Scan(&b.clock) })
+		return
 	}
+	p.Queue(selectClock + ", (" + selectFirstDue + ")").QueryRow(func(row pgx.Row) error {
+		return row.Scan(&b.clock, due)
+	})
 }
 
 // The names of counters.
@@ -229,7 +244,7 @@ const (
   JOIN job_now q ON q.n = p.n
   WHERE p.parent <> '' AND w.class <> CASE q.ended WHEN 0 THEN 'open' WHEN 1 THEN 'ended ' || q.outcome ELSE 'gone' END)
 ORDER BY m.id FOR UPDATE OF j`
-	lockParents = selectRecord + "WHERE m.id = ANY ($1) ORDER BY m.id FOR UPDATE OF j"
+	lockRecords = selectRecord + "WHERE m.id = ANY ($1) ORDER BY m.id FOR UPDATE OF j"
 )
 
 // readJobs locks and reads the records.
@@ -278,6 +293,17 @@ func classAfter(c *job.Change) string {
 	return "open"
 }
 
+// classOf is the count of its parent in which a job is.
+func classOf(j *job.Job) string {
+	switch {
+	case j.Gone:
+		return "gone"
+	case j.Ended:
+		return "ended " + pg.Stored(string(j.Outcome))
+	}
+	return "open"
+}
+
 func (b *batch) readMessages(p *pgx.Batch) {
 	if len(b.needs.Messages) == 0 {
 		return
@@ -310,7 +336,7 @@ func (b *batch) readParents(ops []*operation) error {
 		}
 		missing := slices.DeleteFunc(slices.Clone(b.needs.Jobs), b.known.Has)
 		if len(missing) > 0 {
-			p.Queue(lockParents, storedAll(missing)).Query(func(rows pgx.Rows) error {
+			p.Queue(lockRecords, storedAll(missing)).Query(func(rows pgx.Rows) error {
 				list, err := collect(b.s, rows, scanRecord)
 				for _, r := range list {
 					b.setRead(r)

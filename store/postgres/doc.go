@@ -15,10 +15,14 @@
 //	        -> answers -> hints
 //
 // One goroutine of each server writes, on a connection of its own. It takes all operations that wait, up to 512, and
-// carries them out in one transaction: it locks and reads what they need, computes in Go what they write (package
-// rules), and writes it with one statement for each table, whose parameters are arrays. A refused operation has no
-// writes. If a statement fails for a reason that lies in the values, each operation runs in a transaction of its own,
-// so that only the faulty one fails.
+// waits shortly for those of the callers that it answered last. It carries them out in one transaction: it locks and
+// reads what they need, computes in Go what they write (package rules), and writes it with one statement for each
+// table, whose parameters are arrays. A refused operation has no writes. If a statement fails for a reason that lies in
+// the values, each operation runs in a transaction of its own, so that only the faulty one fails.
+//
+// The writer remembers the records that it wrote last. If it has all that its operations need, it locks their rows and
+// reads only the versions, which every change raises; it reads a record whose version is another one. What a transition
+// leaves as it is, such as the data of a job, is not written again.
 //
 // Transactions are READ COMMITTED. Each statement sees what was committed before it began, and locks come before the
 // reads that depend on them. All servers take locks in one order:
@@ -68,8 +72,7 @@
 // twice.
 //
 // The first lanes of the states in which a transaction may claim are read in the same round trip as its records, and
-// so are the turns of owners. The store remembers the kinds and owners of the last jobs for that. Limits, jobs that it
-// does not remember and further lanes take more round trips.
+// so are the turns of owners. Limits, jobs that the writer does not remember and further lanes take more round trips.
 //
 // The turns of owners are in the database: owners take turns with all servers. Each server counts its own grants for
 // [job.Ageing].

@@ -88,6 +88,7 @@ func (o *outcome) ordered() []*final {
 func (b *batch) flush() error {
 	var p pgx.Batch
 	o := b.outcome()
+	b.result = o
 	list := o.ordered()
 	b.writePurged(&p, o.purged)
 	b.writeJobs(&p, list)
@@ -148,15 +149,18 @@ func tagRows(of []*record) []any {
 }
 
 func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
-	var added, updated []record
+	var added, changed, transited []record
 	var entries []entry
 	var work []taskOf
 	var untagged, tagged []*record
 	for _, f := range list {
-		if f.before == nil {
+		switch {
+		case f.before == nil:
 			added = append(added, f.after)
-		} else {
-			updated = append(updated, f.after)
+		case f.before.stays(&f.after):
+			transited = append(transited, f.after)
+		default:
+			changed = append(changed, f.after)
 		}
 		if f.before == nil || !slices.Equal(f.before.job.Tags, f.after.job.Tags) {
 			tagged = append(tagged, &f.after)
@@ -171,8 +175,11 @@ func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
 	}
 	insertRows(p, &made, added)
 	insertRows(p, &now, added)
-	if len(updated) > 0 {
-		p.Queue(updateNow, now.args(updated)...)
+	if len(changed) > 0 {
+		p.Queue(updateNow, now.args(changed)...)
+	}
+	if len(transited) > 0 {
+		p.Queue(updateTransition, transition.args(transited)...)
 	}
 	insertRows(p, &events, entries)
 	if len(work) > 0 {
@@ -187,9 +194,10 @@ func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
 }
 
 var (
-	updateNow   = now.update()
-	putTasks    = tasks.put("job, name")
-	putMessages = messages.put("key")
+	updateNow        = now.update()
+	updateTransition = transition.update()
+	putTasks         = tasks.put("job, name")
+	putMessages      = messages.put("key")
 )
 
 // writeMessages writes each message once, as it is after the last write.

@@ -24,6 +24,9 @@ func TestServerThatComesBack(t *testing.T) {
 		}
 		server.stop() // the connection that listens, which has the lock of servers
 		server.background.Wait()
+		for held := true; held; { // the database server ends the connection on its own
+			check(t, server.pool.QueryRow(t.Context(), selectOthers, int64(lockServers)).Scan(&held))
+		}
 		m := openStore(t, database, Options{Migrates: true})
 		if marks {
 			mark := transfer.Mark{State: transfer.Moved, Other: "elsewhere", At: time.Now()}

@@ -25,6 +25,7 @@ const (
 type operation struct {
 	ctx      context.Context
 	needs    func(*rules.Needs) // what it reads; nil: nothing
+	created  []job.Created      // new jobs
 	changes  []job.Change       // whose parents are read too
 	holds    lock
 	kinds    []job.Kind // whose grants no other server may make at the same time, because of limits
@@ -99,7 +100,7 @@ func guarding(kinds []job.Kind, limits []job.Limit, from ...job.KindState) []job
 // Create is part of job.Store.
 func (s *Store) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, error) {
 	var created []job.Job
-	o := &operation{needs: func(n *rules.Needs) { n.Create(jobs) }}
+	o := &operation{created: jobs, needs: func(n *rules.Needs) { n.Create(jobs) }}
 	for i := range jobs {
 		o.chain(jobs[i].Chain, enteringOf(&jobs[i].Job), jobs[i].Job.Created)
 	}

@@ -38,6 +38,9 @@ func TestRandom(t *testing.T) {
 			for _, fault := range storetest.Check(t.Context(), r.got, storetest.Step, storetest.Batch) {
 				t.Error(fault)
 			}
+			if checkRecent(t, r.got) == 0 {
+				t.Error("no record is remembered")
+			}
 			t.Logf("%d jobs, %d claimed, %d chained, %d empty claims", r.n, r.claimed, r.chained, r.empty)
 			if r.claimed < 50 || r.chained == 0 || r.empty == 0 {
 				t.Error("the calls show little")

@@ -3,6 +3,7 @@ package postgres
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -171,6 +172,13 @@ func values[T, V any](rows []T, f func(*T) V) []V {
 type table[T any] struct {
 	name    string
 	columns []column[T]
+}
+
+// only is the table with some of its columns.
+func (t *table[T]) only(names ...string) table[T] {
+	return table[T]{t.name, slices.DeleteFunc(slices.Clone(t.columns), func(c column[T]) bool {
+		return !slices.Contains(names, c.name)
+	})}
 }
 
 // names returns the names of the columns, each after a prefix.

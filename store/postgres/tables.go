@@ -1,6 +1,9 @@
 package postgres
 
 import (
+	"bytes"
+	"slices"
+
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -53,6 +56,20 @@ var now = table[record]{"job_now", []column[record]{
 	{name: "lane", lane: func(r *record) laneID { return r.lane }},
 	{name: "waits", int: func(r *record) int64 { return r.waits }},
 }}
+
+// transition has what a transition changes, for jobs of which the rest stays as it is. So contents that are long, which
+// PostgreSQL keeps outside of the row, are not written again.
+var transition = now.only("n", "state", "last_ok", "origin", "outcome", "ended", "version", "epoch", "worker", "until",
+	"starts", "attempts", "due", "entered", "changed", "seq", "head", "lane", "waits")
+
+// stays reports whether a change leaves what transition does not have as it is.
+func (r *record) stays(after *record) bool {
+	a, b := &r.job, &after.job
+	return a.Priority == b.Priority && a.Group == b.Group && slices.Equal(a.Tags, b.Tags) && a.Bytes == b.Bytes &&
+		a.Retries == b.Retries && a.Deadline.Equal(b.Deadline) && a.Expires.Equal(b.Expires) &&
+		a.Message == b.Message && a.Cause == b.Cause && a.Children == b.Children &&
+		(a.Data == nil) == (b.Data == nil) && bytes.Equal(a.Data, b.Data)
+}
 
 func ended(r *record) int64 {
 	switch {

@@ -30,3 +30,6 @@ func moment(micro int64) time.Time {
 	}
 	return time.UnixMicro(micro).UTC()
 }
+
+// stored is a time as it is read again.
+func stored(t time.Time) time.Time { return moment(micro(t)) }

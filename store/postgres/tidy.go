@@ -25,9 +25,11 @@ func (s *Store) tidier(ctx context.Context) {
 }
 
 const (
-	// Under the exclusive locks of the buckets no transaction is about to add a job to a lane.
+	// Under the exclusive locks of the buckets no transaction is about to add a job to a lane. The jobs of one that
+	// does not wait are claimed, or not due.
 	removeLanes = `DELETE FROM lane l WHERE NOT waiting AND NOT EXISTS (SELECT FROM job_now j
- WHERE j.kind = l.kind AND j.state = l.state AND j.lane = l.id AND j.ended = 0)`
+ WHERE j.kind = l.kind AND j.lane = l.id AND j.worker <> '') AND NOT EXISTS (SELECT FROM
+ (SELECT DISTINCT lane FROM job_now WHERE waits = 2) d WHERE d.lane = l.id)`
 	removeTurns   = "DELETE FROM turn t WHERE NOT EXISTS (SELECT FROM lane l WHERE l.owner = t.owner)"
 	removeTallies = "DELETE FROM tally WHERE jobs = 0 AND claimed = 0 AND bytes = 0"
 )

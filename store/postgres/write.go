@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"time"
 
@@ -36,13 +37,40 @@ func (w *writer) run() {
 			w.disconnect()
 			return
 		case o := <-w.s.operations:
-			w.group(o)
+			began := time.Now()
+			n := w.group(o)
+			if n > 1 {
+				w.linger(n+len(w.s.operations), time.Since(began)/lingerPart, quiet)
+			}
 		}
 	}
 }
 
-// group carries out an operation with all others that wait.
-func (w *writer) group(first *operation) {
+const (
+	lingerPart = 8                      // of the time that the last transaction took: the longest linger
+	quiet      = 100 * time.Microsecond // without a further operation: its end
+)
+
+// linger gives the callers that were answered time for their next operations, so that these share a transaction with
+// those that wait: a transaction of many takes little longer than one of few. It ends when all are there, after most,
+// or when none has arrived for some time.
+func (w *writer) linger(all int, most, quiet time.Duration) {
+	all = min(all, mostOperations)
+	began, arrived, seen := time.Now(), time.Duration(0), 0
+	for {
+		n, since := len(w.s.operations), time.Since(began)
+		if n > seen {
+			seen, arrived = n, since
+		}
+		if n >= all || since >= most || since-arrived >= quiet {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// group carries out an operation with all others that wait, and returns their number.
+func (w *writer) group(first *operation) int {
 	ops := []*operation{first}
 	for len(ops) < mostOperations {
 		select {
@@ -66,6 +94,7 @@ func (w *writer) group(first *operation) {
 	if len(ops) > 0 {
 		w.carryOut(ops)
 	}
+	return len(ops)
 }
 
 // carryOut carries out operations in one transaction and answers their callers. What cannot be written, such as a value
@@ -266,11 +295,7 @@ func (s *Store) committed(b *batch, ops []*operation) {
 	s.mu.Unlock()
 	s.visited.Add(b.visits)
 	s.touched.Add(int64(len(b.writes.Jobs) + len(b.writes.Messages) + len(b.writes.Audits)))
-	for _, w := range b.writes.Jobs {
-		if w.After != nil {
-			s.recent.put(w.After)
-		}
-	}
+	s.recent.written(b.result)
 	hints := b.hints()
 	for i, o := range ops {
 		o.done <- b.refuse[i]
@@ -284,6 +309,7 @@ func (w *writer) connect(ctx context.Context) error {
 	if w.conn != nil && !w.conn.IsClosed() {
 		return nil
 	}
+	w.s.recent.forget()
 	config := w.s.config.ConnConfig.Copy()
 	if w.s.writerDial != nil {
 		config.DialFunc = w.s.writerDial

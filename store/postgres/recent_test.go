@@ -1,0 +1,161 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/stagepost/stagepost/internal/pg"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/storetest"
+)
+
+// TestRecent: the store remembers the records that were written last, and not more than it should.
+func TestRecent(t *testing.T) {
+	var r recent
+	for i := range 5 * mostRecent {
+		r.put(&record{job: job.Job{ID: job.ID(fmt.Sprint(i)), Owner: fmt.Sprint(i)}})
+		if n := len(r.newer) + len(r.older); n > 2*mostRecent {
+			t.Fatalf("%d records after %d", n, i)
+		}
+	}
+	for i, want := range map[int]bool{5*mostRecent - 1: true, 4 * mostRecent: true, 0: false} {
+		one := r.get(job.ID(fmt.Sprint(i)))
+		if known := one != nil; known != want || known && one.job.Owner != fmt.Sprint(i) {
+			t.Errorf("job %d: %v", i, one)
+		}
+	}
+	r.drop(job.ID(fmt.Sprint(4 * mostRecent)))
+	if r.get(job.ID(fmt.Sprint(4*mostRecent))) != nil {
+		t.Error("a dropped record is remembered")
+	}
+	if r.forget(); r.get(job.ID(fmt.Sprint(5*mostRecent-1))) != nil {
+		t.Error("a record is remembered after forget")
+	}
+}
+
+// checkRecent compares what the store remembers with what the database has. It returns how many records it compared.
+func checkRecent(t *testing.T, s *Store) (n int) {
+	t.Helper()
+	for _, list := range []map[job.ID]*record{s.recent.newer, s.recent.older} {
+		for id, got := range list {
+			var want record
+			err := s.read(t.Context(), "check", id, func(r *reader) error {
+				found, err := all(r, scanRecord, selectRecord+"WHERE m.id = $1", pg.Stored(string(id)))
+				if err == nil && len(found) != 1 {
+					err = fmt.Errorf("%d records", len(found))
+				}
+				if err == nil {
+					want = *found[0]
+				}
+				return err
+			})
+			check(t, err)
+			if one := *got; one.waits == waitsDue && want.waits == waitsTurn { // it became due: the lock reads that
+				one.waits = waitsTurn
+				got = &one
+			}
+			if diff := cmp.Diff(want, *got, cmp.AllowUnexported(record{}), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("remembered, -in the database +remembered: %s", diff)
+			}
+			n++
+		}
+	}
+	return n
+}
+
+// TestLongContents: a transition does not write the data of its job again if that stays, which PostgreSQL keeps outside
+// of the row. The control changes the data.
+func TestLongContents(t *testing.T) {
+	s := openStore(t, newDatabase(t), Options{CallerTime: true})
+	ctx := t.Context()
+	data := func(seed uint64) json.RawMessage {
+		b := make([]byte, 30_000)
+		r := rand.New(rand.NewPCG(seed, 1))
+		for i := range b {
+			b[i] = "0123456789abcdef"[r.IntN(16)]
+		}
+		return json.RawMessage(`"` + string(b) + `"`)
+	}
+	jobs, err := s.Create(ctx, newJob(storetest.Step, "tst_1", func(j *job.Job) { j.Data = data(1) }))
+	check(t, err)
+	size := func() (n int64) {
+		t.Helper()
+		check(t, s.pool.QueryRow(ctx, `SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE relname = 'job_now'`).
+			Scan(&n))
+		return n
+	}
+	j, before := jobs[0], size()
+	commit := func(c job.Change) {
+		t.Helper()
+		r, err := s.Commit(ctx, c)
+		check(t, moved(r, err))
+		j = r[0].Job
+	}
+	for i := range 10 {
+		commit(job.Change{Job: j.ID, Version: j.Version, From: j.State, Event: "next", To: chain[i%2],
+			By: lifecycle.Worker, Actor: "worker-1", At: start})
+	}
+	if after := size(); before == 0 || after != before {
+		t.Errorf("the contents grew from %d to %d bytes", before, after)
+	}
+	other := data(2)
+	commit(job.Change{Job: j.ID, Version: j.Version, At: start, Set: job.Fields{Data: other}})
+	if size() == before {
+		t.Error("control: changed data was not written")
+	}
+}
+
+// TestRememberedElsewhere: records that a server remembers were changed by another one, removed there, or exist there
+// although they are to be new.
+func TestRememberedElsewhere(t *testing.T) {
+	database, ctx := newDatabase(t), t.Context()
+	r := &tracer{seen: map[string][]any{}}
+	a := openStore(t, database, Options{CallerTime: true, tracer: r})
+	b := openStore(t, database, Options{CallerTime: true})
+	jobs, err := a.Create(ctx, newJob(storetest.Step, "tst_1"), newJob(storetest.Step, "tst_2"))
+	check(t, err)
+	change := func(s *Store, j job.Job) (job.Job, error) {
+		results, err := s.Commit(ctx, job.Change{Job: j.ID, Version: j.Version, At: start})
+		check(t, err)
+		return results[0].Job, results[0].Err
+	}
+	clear(r.seen)
+	j, err := change(a, jobs[0])
+	check(t, err)
+	if _, whole := r.seen[lockJobs]; whole || r.seen[lockRecent] == nil {
+		t.Errorf("control: a remembered record was read: %v", slices.Sorted(maps.Keys(r.seen)))
+	}
+	j, err = change(b, j)
+	check(t, err)
+	if j, err = change(a, j); err != nil || j.Version != 4 {
+		t.Errorf("after a change elsewhere: version %d, %v", j.Version, err)
+	}
+	gone := jobs[1]
+	for _, e := range []lifecycle.Event{"cancel", "delete"} {
+		by := pick(e == "cancel", lifecycle.Operator, lifecycle.Timer)
+		c, err := storetest.Transition(storetest.Step, gone, e, by, start)
+		check(t, err)
+		results, err := a.Commit(ctx, c)
+		check(t, moved(results, err))
+		gone = results[0].Job
+	}
+	check(t, moved(b.Commit(ctx, job.Change{Job: gone.ID, Version: gone.Version, Purge: true, At: start})))
+	if _, err := change(a, gone); job.KindOf(err) != job.NotFound {
+		t.Errorf("after a purge elsewhere: %v", err)
+	}
+	there, err := b.Create(ctx, newJob(storetest.Step, "tst_3"))
+	check(t, err)
+	_, err = change(b, there[0])
+	check(t, err)
+	if got, err := a.Create(ctx, newJob(storetest.Step, "tst_3")); err != nil || got[0].Version != 2 {
+		t.Errorf("a new job that exists elsewhere: %v, %v", got, err)
+	}
+}
