@@ -30,8 +30,7 @@ func TestGoodArchives(t *testing.T) {
 		"dir/x.tgz": gz(tarball), "x.tarz": gz(tarball),
 	} {
 		p := newPlace(t)
-		report, err := Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), name, p.root, "out",
-			Limits{})
+		report, err := Unpack(context.Background(), *archiveOf(name, data), p.root, "out", Limits{})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -435,10 +434,9 @@ func TestTargetExists(t *testing.T) {
 		t.Errorf("tree %q, want %q", got, goodTree)
 	}
 	data := makeTar(good...)
-	_, err = Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "../out", Limits{})
+	_, err = Unpack(context.Background(), *archiveOf("x.tar", data), p.root, "../out", Limits{})
 	wantRule(t, "outside", err, Storage)
-	_, err = Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "missing/out",
-		Limits{})
+	_, err = Unpack(context.Background(), *archiveOf("x.tar", data), p.root, "missing/out", Limits{})
 	wantRule(t, "no parent", err, Storage)
 }
 
@@ -456,8 +454,7 @@ func TestMoreBytesThanPromised(t *testing.T) {
 func TestSyncFails(t *testing.T) {
 	p := newPlace(t)
 	data := makeTar(good...)
-	_, err := unpackWith(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "out",
-		Limits{},
+	_, err := archiveOf("x.tar", data).unpackTo(context.Background(), p.root, "out", Limits{},
 		func(*os.Root) error { return syscall.EIO })
 	wantRule(t, "sync", err, Storage)
 	if left := p.tree(t); left != "" || !errors.Is(err, syscall.EIO) {
@@ -484,8 +481,9 @@ func TestCancelled(t *testing.T) {
 		"x.tgz": gz(makeTar(good...)), "x.gz": gz([]byte("x"))} {
 		p := newPlace(t)
 		ctx, cancel := context.WithCancel(context.Background())
-		_, err := Unpack(ctx, &stopper{bytes.NewReader(data), 1, cancel}, int64(len(data)), file, p.root, "out",
-			Limits{})
+		packed := archiveOf(file, data)
+		packed.Content = &stopper{packed.Content, 1, cancel}
+		_, err := Unpack(ctx, *packed, p.root, "out", Limits{})
 		wantRule(t, file, err, Cancelled)
 		if !errors.Is(err, context.Canceled) || p.tree(t) != "" {
 			t.Errorf("%s: %v, left %q", file, err, p.tree(t))
@@ -504,9 +502,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(uint8(1), makeTar(entry{name: "../x", kind: 'P'}))
 	f.Fuzz(func(t *testing.T, kind uint8, data []byte) {
 		p := newPlace(t)
-		report, err := unpackWith(context.Background(), bytes.NewReader(data), int64(len(data)),
-			names[int(kind)%len(names)], p.root, "out",
-			Limits{Files: 100, Bytes: 4 << 20}, func(*os.Root) error { return nil })
+		report, err := p.unpack(names[int(kind)%len(names)], data, Limits{Files: 100, Bytes: 4 << 20})
 		left := p.tree(t)
 		if err != nil && left != "" {
 			t.Fatalf("%v, left %q", err, left)

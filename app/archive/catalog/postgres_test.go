@@ -264,7 +264,7 @@ func TestServers(t *testing.T) {
 	}
 	// two persons on two servers cannot decide differently
 	must(t, servers[0].End(ctx, "same", Complete, day))
-	_, err := servers[0].RequestDeletion(ctx, "d", "same", "eve", "", day)
+	_, err := servers[0].RequestDeletion(ctx, Deletion{ID: "d", Job: "same", RequestedBy: "eve", Requested: day})
 	must(t, err)
 	decided := make([]error, 2)
 	for n := range decided {
