@@ -54,6 +54,7 @@ var rules = []rule{
 	{"internal/ziptest", "", "it reads and writes ZIP files in tests"},
 	{"internal/svgtest", "", "it checks drawings in tests"},
 	{"internal/polltest", "", "it waits in tests"},
+	{"internal/goldentest", "", "it compares files in tests"},
 	{"internal/durable", "", "it reads and writes files"},
 	{"internal/sharedfile", "internal/durable", "it reads and edits files"},
 	{"internal/log", "internal/durable", "it appends to files and reads them"},
