@@ -24,10 +24,10 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestHooksTellOfBatches follows a batch through failure, retry and update.
-func TestHooksTellOfBatches(t *testing.T) {
+// TestHooksReportBatches follows a batch through failure, retry and update.
+func TestHooksReportBatches(t *testing.T) {
 	secret := newSecret(t)
-	e := newEar(t, secret)
+	e := newHookReceiver(t, secret)
 	s := newSite(t, map[string]string{"a.txt": "alpha", "late.txt": "late"})
 	s.put("one.checkm", s.manifest("a.txt"))
 	s.put("two.checkm", s.manifest("late.txt"))
@@ -86,11 +86,11 @@ func TestHooksTellOfBatches(t *testing.T) {
 	}
 }
 
-// TestHooksTellWhatNoStepCaused: a hold that puts aside, a release, a person who stops a job, a hook of some events
+// TestHooksReportWhatNoStepCaused: a hold that puts aside, a release, a person who stops a job, a hook of some events
 // only.
-func TestHooksTellWhatNoStepCaused(t *testing.T) {
+func TestHooksReportWhatNoStepCaused(t *testing.T) {
 	secret := newSecret(t)
-	e := newEar(t, secret)
+	e := newHookReceiver(t, secret)
 	w := start(t, hooked(t, e, secret, "job.held", "job.released", "job.failed", "batch.failed"))
 	hold := job.Scope{Kind: record.JobKind, Group: "maps"}
 	if _, err := w.e.Operator().Hold(t.Context(), hold, "op", "test", time.Time{}); err != nil {
@@ -222,7 +222,7 @@ func (w *harness) tried(id job.ID, n int) {
 // TestHookIsTriedAgain: the same id and body at each try, with the pauses of the specification, until it is taken.
 func TestHookIsTriedAgain(t *testing.T) {
 	secret, second := newSecret(t), newSecret(t)
-	e := newEar(t, second)
+	e := newHookReceiver(t, second)
 	e.answer = func(nth int, w http.ResponseWriter) {
 		switch nth {
 		case 1:
@@ -267,7 +267,7 @@ func TestHookIsTriedAgain(t *testing.T) {
 // the audit list.
 func TestHookIsGivenUpAndReplayed(t *testing.T) {
 	secret := newSecret(t)
-	e := newEar(t, secret)
+	e := newHookReceiver(t, secret)
 	status := atomic.Int64{}
 	status.Store(410)
 	e.answer = func(_ int, w http.ResponseWriter) { w.WriteHeader(int(status.Load())) }
@@ -351,7 +351,7 @@ func (w *harness) audit() []job.Audit {
 // here.
 func TestHookIsGuarded(t *testing.T) {
 	secret := newSecret(t)
-	e := newEar(t, secret)
+	e := newHookReceiver(t, secret)
 	p := hooked(t, e, secret)
 	p.Networks = nil
 	w := start(t, p)
@@ -377,7 +377,7 @@ func TestHookIsGuarded(t *testing.T) {
 
 func TestPing(t *testing.T) {
 	secret := newSecret(t)
-	e := newEar(t, secret)
+	e := newHookReceiver(t, secret)
 	p := hooked(t, e, secret, "job.failed")
 	p.Webhooks = append(p.Webhooks, profile.Webhook{Name: "nobody", URL: "http://127.0.0.1:1/",
 		SecretFile: secretFile(t, secret)})
@@ -386,7 +386,7 @@ func TestPing(t *testing.T) {
 	if err != nil || len(pings) != 2 || pings[0].Error != "" || pings[1].Error == "" || e.types()["ping"] != 1 {
 		t.Errorf("got %+v, %v, %v", pings, err, e.types())
 	}
-	if pings, err := w.Ping(t.Context(), "test", "ear", "op", ""); err != nil || len(pings) != 1 {
+	if pings, err := w.Ping(t.Context(), "test", "receiver", "op", ""); err != nil || len(pings) != 1 {
 		t.Errorf("got %+v, %v", pings, err)
 	}
 	for _, c := range [][2]string{{"none", ""}, {"test", "none"}, {"default", ""}} {
@@ -394,7 +394,7 @@ func TestPing(t *testing.T) {
 			t.Errorf("%v: got %v", c, err)
 		}
 	}
-	if a := w.audit(); len(a) != 2 || a[1].Object != "test ear" {
+	if a := w.audit(); len(a) != 2 || a[1].Object != "test receiver" {
 		t.Errorf("got %+v", a)
 	}
 }
@@ -406,7 +406,7 @@ func TestCrashNotifiesOnce(t *testing.T) {
 	secret := newSecret(t)
 	sub := Submission{Profile: "test", Submitter: "ann", Key: "k", Filename: "f.txt"}
 	whole := newCrashing(mem.New(), 0, false)
-	e := newEar(t, secret)
+	e := newHookReceiver(t, secret)
 	o := options(t, t.TempDir(), hooked(t, e, secret))
 	live(t, whole, o, sub, "text")
 	calls := whole.Calls() + 4 // its last notifications were perhaps not settled
@@ -415,7 +415,7 @@ func TestCrashNotifiesOnce(t *testing.T) {
 	for at := 0; at <= calls; at++ { // none crashes at 0, which is the control
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
-			e := newEar(t, secret)
+			e := newHookReceiver(t, secret)
 			m := newCrashing(mem.New(), at, true)
 			o := options(t, t.TempDir(), hooked(t, e, secret))
 			live(t, m, o, sub, "text")

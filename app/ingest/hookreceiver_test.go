@@ -18,9 +18,9 @@ import (
 	"github.com/stagepost/stagepost/edge/webhook"
 )
 
-// ear is a receiver of notifications: it verifies each and keeps what it took. It answers as its function does, 200
-// without.
-type ear struct {
+// hookReceiver is a receiver of notifications: it verifies each and keeps what it took. It answers as its function
+// does, 200 without.
+type hookReceiver struct {
 	*httptest.Server
 	t       *testing.T
 	secrets []webhook.Secret
@@ -32,9 +32,9 @@ type ear struct {
 	came  chan struct{}
 }
 
-func newEar(t *testing.T, secrets ...string) *ear {
+func newHookReceiver(t *testing.T, secrets ...string) *hookReceiver {
 	t.Helper()
-	e := &ear{t: t, taken: map[string][]Notice{}, came: make(chan struct{}, 1000)}
+	e := &hookReceiver{t: t, taken: map[string][]Notice{}, came: make(chan struct{}, 1000)}
 	for _, text := range secrets {
 		s, err := webhook.ParseSecret(text)
 		if err != nil {
@@ -47,7 +47,7 @@ func newEar(t *testing.T, secrets ...string) *ear {
 	return e
 }
 
-func (e *ear) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *hookReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,7 +66,7 @@ func (e *ear) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // await waits for so many calls.
-func (e *ear) await(n int) {
+func (e *hookReceiver) await(n int) {
 	e.t.Helper()
 	for range n {
 		select {
@@ -78,7 +78,7 @@ func (e *ear) await(n int) {
 }
 
 // types counts the ids of each type of event.
-func (e *ear) types() map[string]int {
+func (e *hookReceiver) types() map[string]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all := map[string]int{}
@@ -107,11 +107,11 @@ func secretFile(t *testing.T, secret string) string {
 	return name
 }
 
-// hooked is the test's profile with a hook at the ear, without mails.
-func hooked(t *testing.T, e *ear, secret string, events ...string) profile.Profile {
+// hooked is the test's profile with a hook at the receiver, without mails.
+func hooked(t *testing.T, e *hookReceiver, secret string, events ...string) profile.Profile {
 	p := testProfile()
 	p.Suppress = profile.SuppressFull
-	p.Webhooks = []profile.Webhook{{Name: "ear", URL: e.URL + "/hook", SecretFile: secretFile(t, secret),
+	p.Webhooks = []profile.Webhook{{Name: "receiver", URL: e.URL + "/hook", SecretFile: secretFile(t, secret),
 		Events: events}}
 	return p
 }
