@@ -35,6 +35,7 @@ func (r *rule) allows(dir string) bool {
 var rules = []rule{
 	{"lifecycle/notation", "lifecycle", "it reads and writes notations; tables do not depend on it"},
 	{"lifecycle/draw", "lifecycle internal/layered", "it draws tables; tables do not depend on it"},
+	{"lifecycle/lifecycletest", "lifecycle", "a table for tests"},
 	{"lifecycle", "", "the tables depend on nothing"},
 	{"job", "lifecycle", "the types that all packages share"},
 	{"store/internal/rules", "job lifecycle", "pure functions over records: no queue, no store"},
@@ -50,7 +51,10 @@ var rules = []rule{
 	{"internal/nearest", "", "it compares words"},
 	{"internal/retryafter", "", "it parses a header field"},
 	{"internal/secretfile", "", "it reads and writes files"},
-	{"internal/ziptest", "", "it reads ZIP files in tests"},
+	{"internal/ziptest", "", "it reads and writes ZIP files in tests"},
+	{"internal/svgtest", "", "it checks drawings in tests"},
+	{"internal/polltest", "", "it waits in tests"},
+	{"internal/goldentest", "", "it compares files in tests"},
 	{"internal/durable", "", "it reads and writes files"},
 	{"internal/sharedfile", "internal/durable", "it reads and edits files"},
 	{"internal/log", "internal/durable", "it appends to files and reads them"},
@@ -208,6 +212,7 @@ var rules = []rule{
 	{"server/token", "api internal/sharedfile server/identity", "API tokens in a file: no job, no route"},
 	{"server/servertest", "job lifecycle engine api client server store/mem",
 		"a server for tests, on a store in memory"},
+	{"server/metrics", "job lifecycle engine api server edge/disk", "it counts, and asks for the space of disks"},
 	{"server", "job lifecycle engine flow api server",
 		"the API over the engine; applications bring their routes (server.Part)"},
 	{"web", "job lifecycle api quantity server",
@@ -373,31 +378,6 @@ func applicationsIn(text string) map[int]string {
 	return all
 }
 
-// TestNoLargeFiles refuses programs and data that were added by mistake.
-func TestNoLargeFiles(t *testing.T) {
-	const most = 1 << 20
-	seen := 0
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && (path == "bin" || path != "." && strings.HasPrefix(d.Name(), ".")) {
-			if d != nil && d.IsDir() {
-				return filepath.SkipDir
-			}
-			return err
-		}
-		info, err := d.Info()
-		if err != nil || d.IsDir() {
-			return err
-		}
-		if seen++; info.Size() > most {
-			t.Errorf("%s has %d bytes: a repository of source has no such file", path, info.Size())
-		}
-		return nil
-	})
-	if err != nil || seen < 100 {
-		t.Errorf("%d files, %v", seen, err)
-	}
-}
-
 // TestDependencies compares the direct dependencies with docs/dependencies.md, where each is argued for.
 func TestDependencies(t *testing.T) {
 	text, err := os.ReadFile("docs/dependencies.md")
@@ -482,30 +462,4 @@ func sources(t *testing.T) map[string][]string {
 		t.Fatalf("only %d Go files found: the walk is broken", len(files))
 	}
 	return files
-}
-
-// TestNoSleep refuses time.Sleep in tests, which wait for signals, except in packages whose tests run on fake time
-// (testing/synctest), and in bench, where clients pause between their requests.
-func TestNoSleep(t *testing.T) {
-	fake, sleepers := map[string]bool{}, map[string]string{}
-	for file, imports := range sources(t) {
-		dir := filepath.Dir(file)
-		fake[dir] = fake[dir] || slices.Contains(imports, "testing/synctest")
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasSuffix(file, "_test.go") && file != "house_test.go" && dir != "bench" &&
-			strings.Contains(string(text), "time.Sleep(") {
-			sleepers[dir] = file
-		}
-	}
-	for dir, file := range sleepers {
-		if !fake[dir] {
-			t.Errorf("%s sleeps, and no test of its package runs on fake time: wait for a signal", file)
-		}
-	}
-	if len(sleepers) == 0 {
-		t.Error("the control: no test on fake time sleeps: the search is broken")
-	}
 }

@@ -91,8 +91,7 @@ type Renewed struct {
 }
 
 // Report is what a worker reports of a job. At most one of Event, Wait, Retry, Fail and Yield is set; none means
-// success. An
-// update, which leaves the claim as it is, has none of them and neither Children nor Again.
+// success. An update, which leaves the claim as it is, has none of them and neither Children nor Again.
 type Report struct {
 	Job   job.ID          `json:"job"`
 	Epoch int64           `json:"epoch"`

@@ -22,19 +22,8 @@ func TestMain(m *testing.M) {
 // A power cut at any point leaves no incomplete set that passes for a whole one, and a data directory that no store
 // opens before it is complete. What was confirmed is there. The controls leave out one sync each.
 func TestPowerCut(t *testing.T) {
-	for _, names := range []bool{false, true} {
-		if cuts, wrong := cutBackup(t, names); cuts < 20 || len(wrong) > 0 {
-			t.Errorf("names at once %t: %d cuts, wrong: %q", names, cuts, wrong)
-		}
-	}
-	for _, ignore := range []string{
-		manifestName, digestName, listName, "payload", "a.db", "1", dataName, ".partial-*", "sets", "moved",
-		"restored", "head",
-	} {
-		if _, wrong := cutBackup(t, false, ignore); len(wrong) == 0 {
-			t.Errorf("nothing is wrong without the syncs of %s: the test is blind", ignore)
-		}
-	}
+	power.CheckEach(t, 20, cutBackup, manifestName, digestName, listName, "payload", "a.db", "1", dataName, ".partial-*",
+		"sets", "moved", "restored", "head")
 }
 
 // cutBackup writes a set, restores and moves it, and cuts the power at each point.

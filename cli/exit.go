@@ -24,8 +24,8 @@ const (
 	exitTimeout  = 6
 )
 
-// ExitOf maps kinds of error to exit codes.
-var ExitOf = map[job.ErrorKind]int{
+// exitOf maps kinds of error to exit codes.
+var exitOf = map[job.ErrorKind]int{
 	job.Invalid:     ExitUsage,
 	job.NotFound:    ExitNotFound,
 	job.Gone:        ExitNotFound,
@@ -89,7 +89,7 @@ func (c *Call) Code(err error) int {
 	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
 	case errors.As(err, &e):
-		return ExitOf[e.Kind]
+		return exitOf[e.Kind]
 	}
 	return exitOther
 }

@@ -63,6 +63,23 @@ func (c *Call) Run(args []string) int {
 
 // Root makes the tree of commands.
 func (c *Call) Root() *cobra.Command {
+	root := c.program()
+	c.addParts(root)
+	linkShort(root)
+	root.InitDefaultCompletionCmd()
+	completion(root)
+	for _, p := range c.Parts {
+		if p.Ready != nil {
+			p.Ready()
+		}
+	}
+	c.completeParts(root)
+	wrapArgs(root)
+	return root
+}
+
+// program makes the command that all others are below, with the flags that every command takes.
+func (c *Call) program() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "stagepost",
 		Short: "Stagepost runs jobs through their lifecycles and explains what they wait for.",
@@ -103,6 +120,11 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	DurationFlag(flags, &c.wait, "timeout", 0, "unlimited",
 		"stop waiting after this time, with exit code 6; unlimited: never")
 	c.Complete(root, "output", "table", "plain", "json")
+	return root
+}
+
+// addParts makes the parts anew and adds their commands.
+func (c *Call) addParts(root *cobra.Command) {
 	c.Parts = nil
 	for _, part := range c.makers {
 		p := part(c)
@@ -116,17 +138,6 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 			}
 		}
 	}
-	linkShort(root)
-	root.InitDefaultCompletionCmd()
-	completion(root)
-	for _, p := range c.Parts {
-		if p.Ready != nil {
-			p.Ready()
-		}
-	}
-	c.completeParts(root)
-	wrapArgs(root)
-	return root
 }
 
 // API returns the client of the server that the settings or the data directory name.

@@ -78,10 +78,7 @@ func (r *Runner) load(ctx context.Context) error {
 // match fills r.recs with the stored records, and with new ones for atoms that have none. It returns the differences
 // between the flow and what is stored, or nil.
 func (r *Runner) match(snap *Snapshot) (*Difference, error) {
-	r.recs = make([]Record, len(r.plan.nodes))
-	r.isDirty, r.dirty, r.removed, r.removedDirty, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, nil,
-		map[int32]*Failure{}
-	r.reasonsByAtom, r.revertingAfter = nil, map[int32]bool{}
+	r.forget()
 	r.unstored = len(snap.Atoms) == 0
 	stored := make(map[string]*Record, len(snap.Atoms))
 	for i := range snap.Atoms {
@@ -103,23 +100,7 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 			return nil, wrong(ErrDuplicate, []string{n.name}, "%s is stored as a %s, and is a %s now", n.name, rec.Kind,
 				n.atomKind())
 		}
-		r.recs[i] = *rec
-		if rec.Failure != nil && rec.State != Running {
-			r.failing[i] = rec.Failure
-		}
-		if rec.Result == nil && rec.Kind == KindTask &&
-			(rec.State == Success || rec.State == Reverting && rec.Failure == nil) {
-			r.recs[i].Result = &Value{} // JSON has a null result as none
-		}
-		if rec.Version != version {
-			diff.Versions = append(diff.Versions, VersionChange{n.name, rec.Version, version, rec.State})
-			r.recs[i].Version = version
-			r.markDirty(i)
-		}
-		if rec.Name != n.name {
-			r.recs[i].Name = n.name
-			r.markDirty(i)
-		}
+		r.takeUp(i, rec, version, diff)
 		delete(stored, rec.Name)
 	}
 	for _, i := range r.plan.atoms { // records under earlier names
@@ -143,6 +124,36 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 		return nil, nil
 	}
 	return diff, nil
+}
+
+// forget drops what is known of an earlier flow, and allocates the records of this one.
+func (r *Runner) forget() {
+	r.recs = make([]Record, len(r.plan.nodes))
+	r.isDirty, r.dirty, r.removed, r.removedDirty, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, nil,
+		map[int32]*Failure{}
+	r.reasonsByAtom, r.revertingAfter = nil, map[int32]bool{}
+}
+
+// takeUp makes a stored record that of atom i, under the name and version that the atom has now.
+func (r *Runner) takeUp(i int32, rec *Record, version string, diff *Difference) {
+	name := r.plan.nodes[i].name
+	r.recs[i] = *rec
+	if rec.Failure != nil && rec.State != Running {
+		r.failing[i] = rec.Failure
+	}
+	if rec.Result == nil && rec.Kind == KindTask &&
+		(rec.State == Success || rec.State == Reverting && rec.Failure == nil) {
+		r.recs[i].Result = &Value{} // JSON has a null result as none
+	}
+	if rec.Version != version {
+		diff.Versions = append(diff.Versions, VersionChange{name, rec.Version, version, rec.State})
+		r.recs[i].Version = version
+		r.markDirty(i)
+	}
+	if rec.Name != name {
+		r.recs[i].Name = name
+		r.markDirty(i)
+	}
 }
 
 // find returns the stored record of an atom, by its name or an earlier one, and the atom's version.

@@ -9,31 +9,8 @@ import (
 
 	. "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/lifecycle/draw"
+	"github.com/stagepost/stagepost/lifecycle/lifecycletest"
 )
-
-// order is a valid table in which each rule applies somewhere.
-func order() []Stage {
-	return []Stage{
-		OnQueue("Open", "A customer brings it here; a packer takes it.",
-			OnPass("begin", "Packing", Worker, "A packer is free."),
-			On("hold", "Held", Operator, "The shop is closed."),
-		).Bounded("a packer who cannot begin asks a person"),
-		OnWait("Held", "The shop brings it here and releases it.",
-			On("release", "Open", Operator, "The shop is open again."),
-		),
-		OnWork("Packing", "A packer collects the goods.",
-			OnPass("finish", "Sent", Worker, "The parcel is complete."),
-			OnFail("fail", "Broken", Worker|Timer, "Something is missing."),
-			On("again", "Open", Worker, "The packer is called away.").Within("packers"),
-		),
-		OnEnd("Sent", OK, "The carrier has it."),
-		OnEnd("Broken", Failed, "A person has to check it.",
-			OnReenter("retry", Operator, "The goods are there now.", "Packing"),
-			On("delete", "Gone", Operator|Timer, "It is not needed any more."),
-		),
-		OnEnd("Gone", None, "Only the number is left."),
-	}
-}
 
 // at returns the stage of a state, to be changed.
 func at(stages []Stage, s State) *Stage {
@@ -163,9 +140,9 @@ var plants = []struct {
 // TestAsks checks that the attribute is part of the hash, the JSON and the document of a table that uses it, and of no
 // other.
 func TestAsks(t *testing.T) {
-	asks := order()
+	asks := lifecycletest.Order()
 	*transition(asks, "Open", "hold") = transition(asks, "Open", "hold").Asks()
-	plain, with := Must("shop.order", order()...), Must("shop.order", asks...)
+	plain, with := Must("shop.order", lifecycletest.Order()...), Must("shop.order", asks...)
 	if plain.Hash() == with.Hash() {
 		t.Error("the hashes are equal")
 	}
@@ -188,13 +165,13 @@ func TestAsks(t *testing.T) {
 
 // TestCheckFindsEachPlantedFault puts one fault at a time into a valid table.
 func TestCheckFindsEachPlantedFault(t *testing.T) {
-	if faults := Check("shop.order", order()...); len(faults) > 0 {
+	if faults := Check("shop.order", lifecycletest.Order()...); len(faults) > 0 {
 		t.Fatalf("the sound table has faults:\n%v", faults)
 	}
 	rules := map[Rule]bool{}
 	for _, p := range plants {
 		t.Run(p.name, func(t *testing.T) {
-			got := Check("shop.order", p.plant(order())...)
+			got := Check("shop.order", p.plant(lifecycletest.Order())...)
 			for i := range got {
 				if strings.TrimSpace(got[i].Detail) == "" || strings.Contains(got[i].Detail, "%") {
 					t.Errorf("fault without a proper sentence: %+v", got[i])
@@ -218,7 +195,7 @@ func TestCheckFindsEachPlantedFault(t *testing.T) {
 
 // TestCheckFindsAllFaultsAtOnce puts several faults into one table.
 func TestCheckFindsAllFaultsAtOnce(t *testing.T) {
-	all := order()
+	all := lifecycletest.Order()
 	want := map[Rule]bool{}
 	for _, p := range plants {
 		switch p.name {
@@ -246,7 +223,7 @@ func TestCheckFindsAllFaultsAtOnce(t *testing.T) {
 // TestQueueNeedsAFailureExitOrABound checks that a queue whose step can fail has a failure exit, or a bound on its
 // attempts. The bound is not part of the hash, so that jobs continue under a table that adds one.
 func TestQueueNeedsAFailureExitOrABound(t *testing.T) {
-	bounded, exit, silent := order(), order(), order()
+	bounded, exit, silent := lifecycletest.Order(), lifecycletest.Order(), lifecycletest.Order()
 	at(exit, "Open").Limit = ""
 	add(exit, "Open", OnFail("reject", "Broken", Worker, "It cannot be packed."))
 	for name, s := range map[string][]Stage{"bounded": bounded, "with an exit": exit} {
@@ -267,7 +244,7 @@ func TestQueueNeedsAFailureExitOrABound(t *testing.T) {
 
 // TestEnduringWorkNeedsNoFailure checks the two exceptions that a table may have.
 func TestEnduringWorkNeedsNoFailure(t *testing.T) {
-	s := order()
+	s := lifecycletest.Order()
 	transition(s, "Packing", "fail").By = Operator
 	if got := Check("shop.order", s...); len(got) != 2 {
 		t.Fatalf("without a reason: %v, want two faults", got)
@@ -280,7 +257,7 @@ func TestEnduringWorkNeedsNoFailure(t *testing.T) {
 
 // TestRestartableEndMayRunAgain checks that the engine may leave an end that is restartable, and no other.
 func TestRestartableEndMayRunAgain(t *testing.T) {
-	s := order()
+	s := lifecycletest.Order()
 	add(s, "Broken", On("rerun", "Packing", Engine, "The plan is tried again.").Restarts().Within("plans"))
 	if got := Check("shop.order", s...); len(got) != 1 || got[0].Rule != EndLeft {
 		t.Fatalf("an end that is not restartable: %v", got)

@@ -9,20 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	. "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/lifecycle/lifecycletest"
 )
-
-func shop(t *testing.T) *Table {
-	t.Helper()
-	table, err := New("shop.order", order()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
-}
 
 // TestPositionFollowsTheTransition moves an order through failure, retry and success and checks all four parts.
 func TestPositionFollowsTheTransition(t *testing.T) {
-	table := shop(t)
+	table := lifecycletest.Shop()
 	p := table.Start()
 	for _, step := range []struct {
 		event Event
@@ -50,7 +42,7 @@ func TestPositionFollowsTheTransition(t *testing.T) {
 
 // TestRefusalSaysWhyAndWhatElse compares each kind of refusal with its sentence.
 func TestRefusalSaysWhyAndWhatElse(t *testing.T) {
-	table, err := New("shop.order", append(order()[:5:5],
+	table, err := New("shop.order", append(lifecycletest.Order()[:5:5],
 		OnEnd("Gone", None, "Only the number is left."))...)
 	if err != nil {
 		t.Fatal(err)
@@ -121,14 +113,14 @@ func TestOutcomeGuards(t *testing.T) {
 
 // TestHashCoversMovesOnly checks that another wording has the same hash, and another transition a different one.
 func TestHashCoversMovesOnly(t *testing.T) {
-	base := shop(t).Hash()
-	worded := order()
+	base := lifecycletest.Shop().Hash()
+	worded := lifecycletest.Order()
 	worded[0].Doc = "In other words."
 	worded[2].Transitions[0].Doc = "Also here."
 	if got := mustNew(t, worded).Hash(); got != base {
 		t.Errorf("other words: hash %s, want %s", got, base)
 	}
-	moved := order()
+	moved := lifecycletest.Order()
 	transition(moved, "Broken", "retry").By = Operator | Owner
 	if got := mustNew(t, moved).Hash(); got == base {
 		t.Errorf("another actor: hash is still %s", got)
@@ -146,7 +138,7 @@ func mustNew(t *testing.T, stages []Stage) *Table {
 
 // TestTableIsNotChangedFromOutside checks that a change of returned values does not change the table.
 func TestTableIsNotChangedFromOutside(t *testing.T) {
-	stages := order()
+	stages := lifecycletest.Order()
 	table := mustNew(t, stages)
 	transition(stages, "Open", "begin").To = "Gone"
 	table.Stages()[0].Transitions[0].To = "Gone"
@@ -171,7 +163,7 @@ func TestActorsReadAndWrite(t *testing.T) {
 }
 
 func TestTableAsJSON(t *testing.T) {
-	text, err := json.Marshal(shop(t))
+	text, err := json.Marshal(lifecycletest.Shop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,10 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/server/listen"
-	"github.com/stagepost/stagepost/server/servertest"
-
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/listen"
+	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/store/mem"
 	"github.com/stagepost/stagepost/store/sqlite"
 )

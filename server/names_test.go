@@ -7,9 +7,8 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/server/servertest"
-
 	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server/servertest"
 )
 
 // TestSlipsOfThePen: names that nothing has are refused with what may have been meant; those of the control are not.

@@ -65,11 +65,12 @@ func (s *Server) FailPage(w http.ResponseWriter, r *http.Request, err error) err
 // ForPeople reports whether a browser asks for a page: the others get text or JSON.
 func ForPeople(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
+// ReplyPage answers with a page that is made of a template.
 func ReplyPage(w http.ResponseWriter, status int, t *template.Template, name string, view any) error {
 	return ReplyPageUnder(w, status, t, name, view, pagePolicy)
 }
 
-// ReplyPageUnder is replyPage under another policy.
+// ReplyPageUnder is [ReplyPage] with another Content-Security-Policy.
 func ReplyPageUnder(w http.ResponseWriter, status int, t *template.Template, name string, view any,
 	policy string) error {
 	var b bytes.Buffer

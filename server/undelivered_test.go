@@ -10,10 +10,9 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
-
-	lc "github.com/stagepost/stagepost/lifecycle"
 )
 
 // TestUndelivered: record and why of an ended job name the messages that did not leave, to staff; to users they do

@@ -9,11 +9,10 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/servertest"
-
-	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/token"
 )
 

@@ -114,7 +114,7 @@ func takeNotice(w http.ResponseWriter, r *http.Request) string {
 	return text
 }
 
-// Themes are the values of the switch: by the system, light, dark, high contrast.
+// themes are the values of the switch: by the system, light, dark, high contrast.
 var themes = []string{"auto", "light", "dark", "contrast"}
 
 const themeCookie = "stagepost-theme"

@@ -228,7 +228,7 @@ func Inline(svg string) template.HTML {
 func viewJob(kinds Kinds, in *jobInput) jobView {
 	record := in.Job.Job // a past position replaces the present one
 	j := &record
-	v := jobView{Row: RowOf(kinds, in.Now, j), Progress: in.Job.Progress, Owners: strings.Join(nonEmpty(j.Group,
+	v := jobView{Row: rowOf(kinds, in.Now, j), Progress: in.Job.Progress, Owners: strings.Join(nonEmpty(j.Group,
 		j.Owner), ", "),
 		Past: in.Entry > 0, At: in.Why.At, Entry: cmp.Or(in.Entry, j.Seq), First: 1, Queue: in.Why.Queue,
 		Rule: in.Why.Rule, Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not, Diagram: in.Diagram,
@@ -289,7 +289,7 @@ func childrenOf(kinds Kinds, in *jobInput) childrenView {
 	if c.Expected == 0 {
 		return childrenView{}
 	}
-	v := childrenView{Rows: RowsOf(kinds, in.Now, &in.Children), Total: c.Expected}
+	v := childrenView{Rows: rowsOf(kinds, in.Now, &in.Children), Total: c.Expected}
 	of := func(more url.Values) string {
 		more.Set("parent", string(in.Job.ID))
 		return With("/jobs", more)

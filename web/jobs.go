@@ -85,7 +85,7 @@ func viewJobs(kinds Catalog, now time.Time, q url.Values, page *api.Page) jobsVi
 			filter[name] = values
 		}
 	}
-	v := jobsView{Filter: filter, Rows: RowsOf(kinds, now, page), Views: savedViews(filter)}
+	v := jobsView{Filter: filter, Rows: rowsOf(kinds, now, page), Views: savedViews(filter)}
 	chosen := q["kind"]
 	for _, k := range kinds.KindsOf() {
 		v.Kinds = append(v.Kinds, choice{string(k), kinds.NameOf(k).Many, slices.Contains(chosen, string(k))})
@@ -235,7 +235,7 @@ func (h *handlers) search(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, JobPath(page.Jobs[0].ID), http.StatusSeeOther)
 		return nil
 	}
-	f := &Frame{Title: "Several jobs fit", Query: name, Body: searchView{name, RowsOf(h.Pages, time.Now(), &page)}}
+	f := &Frame{Title: "Several jobs fit", Query: name, Body: searchView{name, rowsOf(h.Pages, time.Now(), &page)}}
 	return h.Reply(w, r, http.StatusOK, "search.html", f)
 }
 

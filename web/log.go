@@ -55,7 +55,7 @@ func (h *handlers) log(r *http.Request) (*Frame, error) {
 		return nil, err
 	}
 	v.Alone = true
-	f := &Frame{Title: "Log", Lead: TitleOf(h.Pages, &j.Job), Up: server.Link{Title: TitleOf(h.Pages, &j.Job),
+	f := &Frame{Title: "Log", Lead: titleOf(h.Pages, &j.Job), Up: server.Link{Title: titleOf(h.Pages, &j.Job),
 		Path: v.Job}, Body: v}
 	if !j.Ended {
 		f.Events = eventsOf(&j.Job, &v)
@@ -201,7 +201,7 @@ func (h *handlers) files(r *http.Request) (*Frame, error) {
 	if v.Next != "" {
 		v.NextPage = With(JobPath(j.ID)+"/files", url.Values{"after": {v.Next}})
 	}
-	return &Frame{Title: "Files", Lead: TitleOf(h.Pages, &j.Job), Up: server.Link{Title: TitleOf(h.Pages, &j.Job),
+	return &Frame{Title: "Files", Lead: titleOf(h.Pages, &j.Job), Up: server.Link{Title: titleOf(h.Pages, &j.Job),
 		Path: JobPath(j.ID)},
 		Body: v}, nil
 }

@@ -69,7 +69,7 @@ func groupsFor(r *http.Request) (all []string) {
 func viewMine(kinds Kinds, now time.Time, page *api.Page) (rows []mineRow) {
 	for i := range page.Jobs {
 		if j := &page.Jobs[i]; j.Parent == "" {
-			row := mineRow{Row: RowOf(kinds, now, j)}
+			row := mineRow{Row: rowOf(kinds, now, j)}
 			row.Page = row.Path
 			rows = append(rows, row)
 		}

@@ -123,7 +123,7 @@ func viewOverview(kinds Kinds, in *overviewInput) overview {
 		v.Stuck = append(v.Stuck, stuckRowOf(kinds, &in.Attention.Stuck.Stuck[i]))
 	}
 	v.StuckMore = in.Attention.Stuck.Found - len(v.Stuck)
-	v.Failed = RowsOf(kinds, in.Queue.At, &in.Attention.Failed)
+	v.Failed = rowsOf(kinds, in.Queue.At, &in.Attention.Failed)
 	v.Applications = applicationsOf(kinds, in.Queue.States)
 	v.Hours, v.HoursTotal = barsOf(&in.Throughput)
 	v.HoursSince = in.Throughput.Since

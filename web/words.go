@@ -48,8 +48,8 @@ func lines(text string) string {
 	}, text)
 }
 
-// TitleOf returns what people call a job: its title, else the name of its object, else its kind and number.
-func TitleOf(kinds Kinds, j *job.Job) string {
+// titleOf returns what people call a job: its title, else the name of its object, else its kind and number.
+func titleOf(kinds Kinds, j *job.Job) string {
 	return cmp.Or(j.Title, j.Object, fmt.Sprintf("%s %d", kinds.NameOf(j.Kind).One, j.Number))
 }
 
@@ -263,18 +263,18 @@ type Kinds interface {
 	Stage(k job.Kind, s lifecycle.State) lifecycle.Stage
 }
 
-// RowOf makes a row of a job.
-func RowOf(kinds Kinds, now time.Time, j *job.Job) Row {
+// rowOf makes a row of a job.
+func rowOf(kinds Kinds, now time.Time, j *job.Job) Row {
 	stage := kinds.Stage(j.Kind, j.State)
-	return Row{Job: j, Name: TitleOf(kinds, j), What: kinds.NameOf(j.Kind).One, Path: JobPath(j.ID),
+	return Row{Job: j, Name: titleOf(kinds, j), What: kinds.NameOf(j.Kind).One, Path: JobPath(j.ID),
 		Tone: ToneOf(&stage, j.Outcome, j.Ended, j.Claimed()), Since: Ago(now, j.Entered)}
 }
 
-// RowsOf makes the rows of a page of jobs.
-func RowsOf(kinds Kinds, now time.Time, page *api.Page) []Row {
+// rowsOf makes the rows of a page of jobs.
+func rowsOf(kinds Kinds, now time.Time, page *api.Page) []Row {
 	rows := make([]Row, len(page.Jobs))
 	for i := range page.Jobs {
-		rows[i] = RowOf(kinds, now, &page.Jobs[i])
+		rows[i] = rowOf(kinds, now, &page.Jobs[i])
 	}
 	return rows
 }

@@ -74,7 +74,8 @@ func TestClean(t *testing.T) {
 			t.Errorf("a download was cut: %d of %d bytes, %v", len(begun)+len(rest), r.Bytes, err)
 		}
 		history, err := w.store.History(t.Context(), j.ID, 0, 0)
-		if last := history[len(history)-1]; err != nil || last.By != lifecycle.Timer || last.Actor != "ada" || !strings.Contains(last.Note, "ada (owner) requested it early: I have them") {
+		if last := history[len(history)-1]; err != nil || last.By != lifecycle.Timer || last.Actor != "ada" ||
+			!strings.Contains(last.Note, "ada (owner) requested it early: I have them") {
 			t.Errorf("the history ends with %+v, %v", last, err)
 		}
 		again, err := w.app.Clean(t.Context(), j.ID, request)
@@ -100,7 +101,8 @@ func TestCleanRefused(t *testing.T) {
 		w := newHarness(t, quick(t), one(notifier{f}))
 		j := w.until(w.upload("ada", hello).ID, compute.Running)
 		request := compute.Request{By: lifecycle.Owner, Actor: "ada"}
-		if _, err := w.app.Clean(t.Context(), j.ID, request); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "cannot clean while Running: it has not ended; cancel it first") {
+		if _, err := w.app.Clean(t.Context(), j.ID, request); job.KindOf(err) != job.Refused ||
+			!strings.Contains(err.Error(), "cannot clean while Running: it has not ended; cancel it first") {
 			t.Errorf("one that runs: %v", err)
 		}
 		if _, err := w.app.Clean(t.Context(), "cmp_nowhere", request); job.KindOf(err) != job.NotFound {

@@ -35,8 +35,7 @@ type File struct {
 }
 
 // InputModes gives the modes that inputs have in results. They are uploaded without one; scripts that unpack results
-// and run an input rely on
-// 0755. What the script made keeps its mode.
+// and run an input rely on 0755. What the script made keeps its mode.
 func InputModes(files []File) map[string]fs.FileMode {
 	modes := map[string]fs.FileMode{}
 	for _, f := range files {

@@ -1,7 +1,6 @@
 package compute_test
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/ziptest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -292,7 +292,7 @@ func (f *fake) end(p *played, e *compute.Ending) {
 	if e == nil {
 		e = &compute.Ending{}
 	}
-	p.zip = zipped(map[string]string{"stdout": "hello\n", "answer.txt": "42"})
+	p.zip = ziptest.Zip(map[string]string{"stdout": "hello\n", "answer.txt": "42"})
 	sum := sha256.Sum256(p.zip)
 	p.notice.Standing, p.notice.Ending, p.notice.HasResult = compute.Ended, e, true
 	p.notice.Bytes, p.notice.SHA256 = int64(len(p.zip)), hex.EncodeToString(sum[:])
@@ -315,17 +315,6 @@ func (f *fake) finish(id job.ID, e *compute.Ending) {
 		changed(id)
 		changed("")
 	}
-}
-
-func zipped(files map[string]string) []byte {
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	for name, text := range files {
-		w, _ := z.Create(name)
-		io.WriteString(w, text)
-	}
-	z.Close()
-	return b.Bytes()
 }
 
 func (f *fake) find(call string, h compute.Handle) (*played, error) {
@@ -395,7 +384,7 @@ func (f *fake) Partial(_ context.Context, h compute.Handle) (io.ReadCloser, erro
 	if p == nil {
 		return nil, compute.ErrNoPayload
 	}
-	return io.NopCloser(bytes.NewReader(zipped(map[string]string{"part.txt": "so far"}))), nil
+	return io.NopCloser(bytes.NewReader(ziptest.Zip(map[string]string{"part.txt": "so far"}))), nil
 }
 
 func (f *fake) Log(context.Context, compute.Handle, string, int64, bool) (io.ReadCloser, error) {

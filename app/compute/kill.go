@@ -10,9 +10,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// tellAgain is after how long an executor that still runs a job is requested again to end it: it may have lost the
+// requestAgain is after how long an executor that still runs a job is requested again to end it: it may have lost the
 // request.
-const tellAgain = 10 * time.Second
+const requestAgain = 10 * time.Second
 
 // kill is the step of Killing: the executor is requested to end the job, and what it left by then comes here. A job
 // that had ended by itself goes the way of the others.
@@ -40,7 +40,7 @@ func (a *App) kill(ctx context.Context, r *engine.Run) error {
 	defer a.registry.leave(m)
 	call, cancel := context.WithTimeout(ctx, a.options.Answer)
 	defer cancel()
-	if !d.Killed || r.Now().Sub(d.Asked) > tellAgain {
+	if !d.Killed || r.Now().Sub(d.Asked) > requestAgain {
 		if err := m.executor.Kill(call, d.Handle); err != nil && !errors.Is(err, ErrNoPayload) {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -56,28 +56,33 @@ func (a *App) kill(ctx context.Context, r *engine.Run) error {
 	case err != nil:
 		return a.unreached(ctx, r, &d, err)
 	}
+	return a.ending(ctx, r, &d, m, &notice)
+}
+
+// ending follows from what an executor reports of a job that it was requested to end.
+func (a *App) ending(ctx context.Context, r *engine.Run, d *Data, m *member, notice *Notice) error {
 	unanswered := d.Notice == nil && d.Remote == "" // the answer to its submission never came
-	d.take(&notice, r.Now())
+	d.take(notice, r.Now())
 	switch notice.Standing {
 	case Stranger, Lost:
-		if unanswered && (notice.Standing == Lost || a.ticketless(&d)) { // whether it came to run is not known
-			return a.unconfirmed(r, &d, "has no record of its end")
+		if unanswered && (notice.Standing == Lost || a.ticketless(d)) { // whether it came to run is not known
+			return a.unconfirmed(r, d, "has no record of its end")
 		}
-		return a.ended(r, &d)
+		return a.ended(r, d)
 	case Ended:
 		// An executor without tickets may see the signal's exit code before its own note that it was reported.
-		if e := notice.Ending; e == nil || e.Cause != CauseKilled && !(e.Cause == CauseExit && a.ticketless(&d)) {
+		if e := notice.Ending; e == nil || e.Cause != CauseKilled && !(e.Cause == CauseExit && a.ticketless(d)) {
 			if err := r.SetData(d); err != nil {
 				return err
 			}
 			return engine.Go(Fetch)
 		}
-		return a.killed(ctx, r, &d, m)
+		return a.killed(ctx, r, d, m)
 	}
 	if err := r.SetData(d); err != nil {
 		return err
 	}
-	b := a.awaits(r, d.Agent, &notice)
+	b := a.awaits(r, d.Agent, notice)
 	b.Sentence = "its agent was requested to end it"
 	return engine.Wait(b)
 }

@@ -19,14 +19,7 @@ func TestMain(m *testing.M) {
 // The files of a job whose submission was answered are on the disk, with all directories above them. The control
 // ignores the sync of one of these.
 func TestPowerCutOfUpload(t *testing.T) {
-	if lost := uploadLost(t); len(lost) > 0 {
-		t.Errorf("lost: %q", lost)
-	}
-	for _, ignore := range []string{"jobs", "part", "in"} {
-		if lost := uploadLost(t, ignore); len(lost) == 0 {
-			t.Errorf("nothing is lost without the syncs of %s: the test is blind", ignore)
-		}
-	}
+	power.Check(t, uploadLost, "jobs", "part", "in")
 }
 
 func uploadLost(t *testing.T, ignore ...string) []string {
@@ -44,14 +37,7 @@ func uploadLost(t *testing.T, ignore ...string) []string {
 
 // Results of a job that is Completed are on the disk. The controls leave out one sync each.
 func TestPowerCutOfResults(t *testing.T) {
-	if lost := resultsLost(t); len(lost) > 0 {
-		t.Errorf("lost: %q", lost)
-	}
-	for _, ignore := range []string{".*", "cmp_*", "jobs", "compute"} {
-		if lost := resultsLost(t, ignore); len(lost) == 0 {
-			t.Errorf("nothing is lost without the syncs of %s: the test is blind", ignore)
-		}
-	}
+	power.Check(t, resultsLost, ".*", "cmp_*", "jobs", "compute")
 }
 
 // resultsLost cuts the power before the commit that reports that the results are here.

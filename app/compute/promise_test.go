@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/storetest"
 )
 
 // meeting is a store of which several calls make a job at once: each waits until all have come.
@@ -66,7 +67,7 @@ func TestQuotaOfSeveralServers(t *testing.T) {
 			runInBubble(t, fmt.Sprintf("shared %t, %d bytes", shared, n), func(t *testing.T) {
 				var store job.Store = mem.New()
 				if shared {
-					store = several{store}
+					store = storetest.Several{Store: store}
 				}
 				o := quick(t)
 				o.UserBytes = 1000
@@ -136,7 +137,7 @@ func TestQuotaOfSeveralServers(t *testing.T) {
 // steps, after a minute. Of two that do not fit together, the one that was made first runs.
 func TestPromiseOfCrashedServer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		store := several{mem.New()}
+		store := storetest.Several{Store: mem.New()}
 		o := quick(t)
 		o.UserBytes = 1000
 		var all sync.WaitGroup

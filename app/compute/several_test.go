@@ -13,16 +13,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/storetest"
 )
-
-// several is a store that several servers may use.
-type several struct{ job.Store }
-
-func (s several) Properties() job.Properties {
-	p := s.Store.Properties()
-	p.Exclusive = false
-	return p
-}
 
 // drained reports whether a server lists an agent as drained.
 func drained(a *compute.App, name string) bool {
@@ -38,7 +30,7 @@ func drained(a *compute.App, name string) bool {
 // what another one has drained.
 func TestDrainedByAnotherServer(t *testing.T) {
 	runInBubble(t, "two servers", func(t *testing.T) {
-		o, store, f := quick(t), several{mem.New()}, newFake()
+		o, store, f := quick(t), storetest.Several{Store: mem.New()}, newFake()
 		agents := map[string]compute.Executor{"a1": notifier{f}, "a2": notifier{newFake()}}
 		first, second := newHarnessOn(t, store, o, agents), newHarnessOn(t, store, o, agents)
 		if _, err := first.app.Drain(t.Context(), "a1", true, "op", ""); err != nil {
@@ -65,7 +57,7 @@ func TestStageOfAnotherServer(t *testing.T) {
 		runInBubble(t, fmt.Sprint("shared ", shared), func(t *testing.T) {
 			var store job.Store = mem.New()
 			if shared {
-				store = several{store}
+				store = storetest.Several{Store: store}
 			}
 			o := quick(t)
 			begun := filepath.Join(o.Dir, "compute", "stage", "upload-of-another")
@@ -97,7 +89,7 @@ func TestUsageAtAnotherServer(t *testing.T) {
 		runInBubble(t, fmt.Sprint("shared ", shared), func(t *testing.T) {
 			var store job.Store = mem.New()
 			if shared {
-				store = several{store}
+				store = storetest.Several{Store: store}
 			}
 			o := quick(t)
 			o.UserBytes = 1 << 20

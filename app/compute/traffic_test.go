@@ -12,6 +12,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/engine/operator"
+	"github.com/stagepost/stagepost/internal/ziptest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -68,7 +69,7 @@ func TestEndsAndBytesAreReported(t *testing.T) {
 		if diff := cmp.Diff(want, ends); diff != "" {
 			t.Error(diff)
 		}
-		results := int64(len(zipped(map[string]string{"stdout": "hello\n", "answer.txt": "42"})))
+		results := int64(len(ziptest.Zip(map[string]string{"stdout": "hello\n", "answer.txt": "42"})))
 		if got, want := maps.Clone(bytes), map[string]int64{"to-agent example": int64(2 * len(hello)),
 			"from-agent example": 2 * results}; !maps.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)

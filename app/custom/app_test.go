@@ -23,6 +23,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/storetest"
 )
 
 const check = `name: lab.check
@@ -364,19 +365,10 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// several is a store that several servers may use.
-type several struct{ job.Store }
-
-func (s several) Properties() job.Properties {
-	p := s.Store.Properties()
-	p.Exclusive = false
-	return p
-}
-
 // TestOtherServersLifecycles: a server has the lifecycles that another one adds, changes and removes in the directory
 // that both have.
 func TestOtherServersLifecycles(t *testing.T) {
-	store, dir := several{mem.New()}, t.TempDir()
+	store, dir := storetest.Several{Store: mem.New()}, t.TempDir()
 	a, first, err := open(t, store, dir, exits(0, ""), "")
 	if err != nil {
 		t.Fatal(err)

@@ -382,7 +382,8 @@ linear:
 		t.Error(diff)
 	}
 	asked := Lint([]byte(text), CheckReverts)
-	if len(asked) != len(want)+3 || asked[3].Source == "" || !strings.Contains(fmt.Sprint(asked), "9:5: note: two has no revert: what it did stays if the flow is reverted") {
+	if len(asked) != len(want)+3 || asked[3].Source == "" ||
+		!strings.Contains(fmt.Sprint(asked), "9:5: note: two has no revert: what it did stays if the flow is reverted") {
 		t.Errorf("%v", asked)
 	}
 	if got := Lint([]byte("flow: f\nlinear: [{task: a, runn: x, go: whatever}]\n")); len(got) != 1 || got[0].String() != `2:20: error: a task has no key "runn"; is it run?` {

@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/format/tree"
+	"github.com/stagepost/stagepost/internal/retryafter"
 )
 
 // request is what http states.
@@ -271,8 +272,7 @@ func (q *request) do(ctx context.Context, o *Options, key, output string, value 
 	}
 	failed.Status = resp.StatusCode
 	if !q.expected(resp.StatusCode) {
-		if c := resp.StatusCode; c < 500 && c != http.StatusRequestTimeout && c != http.StatusTooEarly &&
-			c != http.StatusTooManyRequests {
+		if !retryafter.Passes(resp.StatusCode) {
 			failed.Type = TypeHTTPRefused
 		}
 		failed.Body = strings.ToValidUTF8(string(body[:min(len(body), 512)]), "\uFFFD")

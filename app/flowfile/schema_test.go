@@ -3,13 +3,13 @@ package flowfile
 import (
 	"bytes"
 	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/stagepost/stagepost/internal/goldentest"
 )
 
 var update = flag.Bool("update", false, "write docs/flowfile.schema.json instead of comparing it")
@@ -18,19 +18,7 @@ const published = "../../docs/flowfile.schema.json"
 
 // TestSchemaIsPublished holds the published schema against the tables; with -update it writes it.
 func TestSchemaIsPublished(t *testing.T) {
-	want := string(Schema())
-	if *update {
-		if err := os.WriteFile(published, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(published)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/flowfile.schema.json is stale; run go test ./app/flowfile -update (-tables +page):\n%s", diff)
-	}
+	goldentest.Compare(t, published, Schema(), *update, "go test ./app/flowfile -update")
 }
 
 // TestSchemaFits holds examples and mistakes against the schema.

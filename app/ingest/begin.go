@@ -54,7 +54,7 @@ func (t *task) begin(ctx context.Context) error {
 	return nil
 }
 
-// check refuses rows of which no object can be made.
+// checkSpec refuses rows of which no object can be made.
 func checkSpec(s *record.JobSpec, names safename.Rules) error {
 	for field, text := range map[string]string{"title": s.Title, "creator": s.Creator, "date": s.Date, "note": s.Note} {
 		if err := record.CheckText(text); err != nil {
@@ -88,7 +88,7 @@ func checkSpec(s *record.JobSpec, names safename.Rules) error {
 	return err
 }
 
-// fileName is the payload's name as we write it.
+// specFileName is the payload's name as we write it.
 func specFileName(s *record.JobSpec, names safename.Rules) (string, error) {
 	if s.Filename == "" {
 		return workdir.PayloadName, nil

@@ -2,18 +2,11 @@ package ingest
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +15,6 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/engine/hooklog"
@@ -32,108 +24,10 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// ear is a receiver of notifications: it verifies each and keeps what it took. It answers as its function does, 200
-// without.
-type ear struct {
-	*httptest.Server
-	t       *testing.T
-	secrets []webhook.Secret
-	answer  func(nth int, w http.ResponseWriter) // of the nth call, from 1
-
-	mu    sync.Mutex // guards the rest
-	calls int
-	taken map[string][]Notice // by id
-	came  chan struct{}
-}
-
-func newEar(t *testing.T, secrets ...string) *ear {
-	t.Helper()
-	e := &ear{t: t, taken: map[string][]Notice{}, came: make(chan struct{}, 1000)}
-	for _, text := range secrets {
-		s, err := webhook.ParseSecret(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.secrets = append(e.secrets, s)
-	}
-	e.Server = httptest.NewServer(e)
-	t.Cleanup(e.Close)
-	return e
-}
-
-func (e *ear) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.calls++
-	id, err := webhook.Verify(r.Header, body, time.Now(), e.secrets...)
-	var n Notice
-	if err = errors.Join(err, json.Unmarshal(body, &n)); err != nil || n.Timestamp.IsZero() ||
-		strings.Contains(id, ".") {
-		e.t.Errorf("%s: %v in %s", id, err, body)
-	}
-	e.taken[id] = append(e.taken[id], n)
-	if e.answer != nil {
-		e.answer(e.calls, w)
-	}
-	e.came <- struct{}{}
-}
-
-// await waits for so many calls.
-func (e *ear) await(n int) {
-	e.t.Helper()
-	for range n {
-		select {
-		case <-e.came:
-		case <-time.After(2 * time.Minute):
-			e.t.Fatalf("got %v", e.types())
-		}
-	}
-}
-
-// types counts the ids of each type of event.
-func (e *ear) types() map[string]int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	all := map[string]int{}
-	for _, notices := range e.taken {
-		all[notices[0].Type]++
-	}
-	return all
-}
-
-func newSecret(t *testing.T) string {
-	t.Helper()
-	s, err := webhook.NewSecret(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// secretFile writes a secret to a file.
-func secretFile(t *testing.T, secret string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(name, []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
-// hooked is the test's profile with a hook at the ear, without mails.
-func hooked(t *testing.T, e *ear, secret string, events ...string) profile.Profile {
-	p := testProfile()
-	p.Suppress = profile.SuppressFull
-	p.Webhooks = []profile.Webhook{{Name: "ear", URL: e.URL + "/hook", SecretFile: secretFile(t, secret),
-		Events: events}}
-	return p
-}
-
-// TestHooksTellOfBatches follows a batch through failure, retry and update.
-func TestHooksTellOfBatches(t *testing.T) {
+// TestHooksReportBatches follows a batch through failure, retry and update.
+func TestHooksReportBatches(t *testing.T) {
 	secret := newSecret(t)
-	e := newEar(t, secret)
+	e := newHookReceiver(t, secret)
 	s := newSite(t, map[string]string{"a.txt": "alpha", "late.txt": "late"})
 	s.put("one.checkm", s.manifest("a.txt"))
 	s.put("two.checkm", s.manifest("late.txt"))
@@ -192,11 +86,11 @@ func TestHooksTellOfBatches(t *testing.T) {
 	}
 }
 
-// TestHooksTellWhatNoStepCaused: a hold that puts aside, a release, a person who stops a job, a hook of some events
+// TestHooksReportWhatNoStepCaused: a hold that puts aside, a release, a person who stops a job, a hook of some events
 // only.
-func TestHooksTellWhatNoStepCaused(t *testing.T) {
+func TestHooksReportWhatNoStepCaused(t *testing.T) {
 	secret := newSecret(t)
-	e := newEar(t, secret)
+	e := newHookReceiver(t, secret)
 	w := start(t, hooked(t, e, secret, "job.held", "job.released", "job.failed", "batch.failed"))
 	hold := job.Scope{Kind: record.JobKind, Group: "maps"}
 	if _, err := w.e.Operator().Hold(t.Context(), hold, "op", "test", time.Time{}); err != nil {
@@ -328,7 +222,7 @@ func (w *harness) tried(id job.ID, n int) {
 // TestHookIsTriedAgain: the same id and body at each try, with the pauses of the specification, until it is taken.
 func TestHookIsTriedAgain(t *testing.T) {
 	secret, second := newSecret(t), newSecret(t)
-	e := newEar(t, second)
+	e := newHookReceiver(t, second)
 	e.answer = func(nth int, w http.ResponseWriter) {
 		switch nth {
 		case 1:
@@ -373,7 +267,7 @@ func TestHookIsTriedAgain(t *testing.T) {
 // the audit list.
 func TestHookIsGivenUpAndReplayed(t *testing.T) {
 	secret := newSecret(t)
-	e := newEar(t, secret)
+	e := newHookReceiver(t, secret)
 	status := atomic.Int64{}
 	status.Store(410)
 	e.answer = func(_ int, w http.ResponseWriter) { w.WriteHeader(int(status.Load())) }
@@ -457,7 +351,7 @@ func (w *harness) audit() []job.Audit {
 // here.
 func TestHookIsGuarded(t *testing.T) {
 	secret := newSecret(t)
-	e := newEar(t, secret)
+	e := newHookReceiver(t, secret)
 	p := hooked(t, e, secret)
 	p.Networks = nil
 	w := start(t, p)
@@ -483,7 +377,7 @@ func TestHookIsGuarded(t *testing.T) {
 
 func TestPing(t *testing.T) {
 	secret := newSecret(t)
-	e := newEar(t, secret)
+	e := newHookReceiver(t, secret)
 	p := hooked(t, e, secret, "job.failed")
 	p.Webhooks = append(p.Webhooks, profile.Webhook{Name: "nobody", URL: "http://127.0.0.1:1/",
 		SecretFile: secretFile(t, secret)})
@@ -492,7 +386,7 @@ func TestPing(t *testing.T) {
 	if err != nil || len(pings) != 2 || pings[0].Error != "" || pings[1].Error == "" || e.types()["ping"] != 1 {
 		t.Errorf("got %+v, %v, %v", pings, err, e.types())
 	}
-	if pings, err := w.Ping(t.Context(), "test", "ear", "op", ""); err != nil || len(pings) != 1 {
+	if pings, err := w.Ping(t.Context(), "test", "receiver", "op", ""); err != nil || len(pings) != 1 {
 		t.Errorf("got %+v, %v", pings, err)
 	}
 	for _, c := range [][2]string{{"none", ""}, {"test", "none"}, {"default", ""}} {
@@ -500,7 +394,7 @@ func TestPing(t *testing.T) {
 			t.Errorf("%v: got %v", c, err)
 		}
 	}
-	if a := w.audit(); len(a) != 2 || a[1].Object != "test ear" {
+	if a := w.audit(); len(a) != 2 || a[1].Object != "test receiver" {
 		t.Errorf("got %+v", a)
 	}
 }
@@ -512,7 +406,7 @@ func TestCrashNotifiesOnce(t *testing.T) {
 	secret := newSecret(t)
 	sub := Submission{Profile: "test", Submitter: "ann", Key: "k", Filename: "f.txt"}
 	whole := newCrashing(mem.New(), 0, false)
-	e := newEar(t, secret)
+	e := newHookReceiver(t, secret)
 	o := options(t, t.TempDir(), hooked(t, e, secret))
 	live(t, whole, o, sub, "text")
 	calls := whole.Calls() + 4 // its last notifications were perhaps not settled
@@ -521,7 +415,7 @@ func TestCrashNotifiesOnce(t *testing.T) {
 	for at := 0; at <= calls; at++ { // none crashes at 0, which is the control
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
-			e := newEar(t, secret)
+			e := newHookReceiver(t, secret)
 			m := newCrashing(mem.New(), at, true)
 			o := options(t, t.TempDir(), hooked(t, e, secret))
 			live(t, m, o, sub, "text")

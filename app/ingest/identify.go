@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/format/noid"
+	"github.com/stagepost/stagepost/internal/retryafter"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -80,7 +81,7 @@ func (t *task) mintOutside(ctx context.Context, p *profile.Profile) (string, err
 		return "", &errCaused{cause: CauseMinter, again: true, err: err}
 	}
 	if answer.StatusCode/100 != 2 {
-		return "", &errCaused{cause: CauseMinter, again: passing(answer.StatusCode),
+		return "", &errCaused{cause: CauseMinter, again: retryafter.Passes(answer.StatusCode),
 			err: fmt.Errorf("the minter answers %s", answer.Status)}
 	}
 	ark, err := noid.ParseARK(mintedARK(text))
@@ -102,15 +103,6 @@ func mintedARK(text []byte) string {
 		return answer.ARK
 	}
 	return strings.TrimSpace(string(text))
-}
-
-// passing reports whether a later call may be answered otherwise.
-func passing(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return true
-	}
-	return status >= 500
 }
 
 // Permit limits what is done for the owner of a user token to the objects that it deposited, and to those of the

@@ -24,6 +24,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/storetest"
 )
 
 // frozen is a clock that stands still: nothing becomes due by itself, so each job that moves was woken.
@@ -245,7 +246,7 @@ func TestOnlyTheLeaderEndsLocks(t *testing.T) {
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chtimes(dir, long, long)); err != nil {
 		t.Fatal(err)
 	}
-	store := sharedStore{mem.New()}
+	store := storetest.Several{Store: mem.New()}
 	e, err := engine.New(store, nil, engine.Options{Leads: func() bool { return false }})
 	if err != nil {
 		t.Fatal(err)
@@ -261,15 +262,6 @@ func TestOnlyTheLeaderEndsLocks(t *testing.T) {
 	if names := w.workDirs(); slices.Contains(names, "bat_old") {
 		t.Errorf("directories: %q", names)
 	}
-}
-
-// sharedStore is a store that several servers may use.
-type sharedStore struct{ job.Store }
-
-func (s sharedStore) Properties() job.Properties {
-	p := s.Store.Properties()
-	p.Exclusive = false
-	return p
 }
 
 // TestReleaseCallsTheNext has no time that passes: a job that waits for a lock moves only if it is called. The line

@@ -13,6 +13,7 @@ import (
 
 	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
@@ -186,7 +187,7 @@ func checkAttached(t *testing.T, attached map[string]string, completed, failed i
 	}
 }
 
-// TestMailsThatCannotBeQueued reports a payload of which nothing can be made.
+// TestMailThatTheSubmissionCouldNotBeQueued reports a payload of which nothing can be made.
 func TestMailThatTheSubmissionCouldNotBeQueued(t *testing.T) {
 	p := testProfile()
 	p.NotifyFailure = []string{"ops@example.org"}

@@ -194,7 +194,8 @@ func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
 	if err != nil {
 		return err
 	}
-	report, err := unpack.Unpack(ctx, f, info.Size(), path.Base(t.spec.Filename), t.dir.Root, workdir.ProducerName,
+	packed := unpack.Archive{Content: f, Size: info.Size(), Name: path.Base(t.spec.Filename)}
+	report, err := unpack.Unpack(ctx, packed, t.dir.Root, workdir.ProducerName,
 		unpack.Limits{Files: limits.Files, Bytes: limits.Bytes, Names: t.app.names(t.spec.Profile)})
 	if err != nil {
 		return err

@@ -233,8 +233,7 @@ func (a *App) report(ctx context.Context, r *engine.Run) error {
 }
 
 // dropPayload removes the files of a batch whose objects are all stored: they are not read again. more is how many
-// there
-// are after the first.
+// there are after the first.
 func (a *App) dropPayload(batch job.ID, more int) error {
 	root, err := a.tree.Batch(batch)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/storetest"
 )
 
 // besides are the reservations of another server on the store and the disk of an application.
@@ -44,7 +45,7 @@ func TestPromisesOfOtherServers(t *testing.T) {
 		o.Disk, o.Reserve = d.space, 1
 		var store job.Store = mem.New()
 		if shared {
-			store = sharedStore{store}
+			store = storetest.Several{Store: store}
 		}
 		w := startOn(t, store, o)
 		other := w.besides("other")
@@ -83,7 +84,7 @@ func TestServersPromiseAtOnce(t *testing.T) {
 	d.total.Store(1 << 40)
 	o := options(t, t.TempDir())
 	o.Disk, o.Reserve, o.Look = d.space, 1, time.Hour
-	w := startOn(t, sharedStore{mem.New()}, o)
+	w := startOn(t, storetest.Several{Store: mem.New()}, o)
 	jobs := w.children(w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("a", "", ""),
 		s.row("b", "", ""))).ID, 2)
 	for _, j := range jobs {

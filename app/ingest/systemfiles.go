@@ -49,8 +49,7 @@ const (
 )
 
 // dublinCore merges the Dublin Core of an object: who and what it is, then the elements of mrt-dc.xml, then those of
-// the
-// form. None stands twice.
+// the form. None stands twice.
 func (d *description) dublinCore(who *record.Identity, warn func(string, ...any)) erc.DublinCore {
 	all := dublinCoreOf(who)
 	seen := map[erc.Element]bool{}

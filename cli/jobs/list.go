@@ -157,14 +157,14 @@ func (c *Commands) printJobs(jobs []job.Job, more bool) error {
 			if column != 2 {
 				return ""
 			}
-			return StateColor(&jobs[row])
+			return stateColor(&jobs[row])
 		})
 	c.Out.More(len(rows), more)
 	return err
 }
 
-// StateColor gives the color of a job's state on a terminal.
-func StateColor(j *job.Job) string {
+// stateColor gives the color of a job's state on a terminal.
+func stateColor(j *job.Job) string {
 	switch {
 	case j.Outcome == lifecycle.OK:
 		return cli.Green

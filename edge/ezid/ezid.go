@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/stagepost/stagepost/internal/retryafter"
 )
 
 // Element is a name with its value. Names that begin with an underscore are EZID's own.
@@ -45,13 +47,7 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("EZID answers %d: %s", e.Status, e.Reason) }
 
 // Temporary reports whether a later request may be answered otherwise.
-func (e *Error) Temporary() bool {
-	switch e.Status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return true
-	}
-	return e.Status >= http.StatusInternalServerError
-}
+func (e *Error) Temporary() bool { return retryafter.Passes(e.Status) }
 
 // unknown reports whether EZID has no such identifier.
 func (e *Error) unknown() bool {
@@ -73,8 +69,7 @@ func (c *Client) Mint(ctx context.Context, about []Element) (string, error) {
 }
 
 // Update sends what EZID is to keep about an ARK. Elements that are left out stay. An identifier that EZID does not
-// have
-// is created.
+// have is created.
 func (c *Client) Update(ctx context.Context, ark string, about []Element) error {
 	address, err := c.identifier(ark)
 	if err != nil {

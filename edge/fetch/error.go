@@ -108,8 +108,7 @@ func statusError(url string, r *http.Response, now time.Time) *Error {
 	switch code := r.StatusCode; {
 	case code == http.StatusNotFound || code == http.StatusGone:
 		e.Kind = NotFound
-	case code >= 500 || code == http.StatusRequestTimeout || code == http.StatusTooEarly ||
-		code == http.StatusTooManyRequests:
+	case retryafter.Passes(code):
 		e.Kind = Server
 		e.RetryAfter = retryafter.Parse(r.Header.Get("Retry-After"), now)
 	}

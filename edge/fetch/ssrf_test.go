@@ -115,7 +115,7 @@ func hostileURLs() []string {
 	return urls
 }
 
-// notByAddress are refused by their form or scheme or port, whatever addresses are allowed.
+// refusedByForm are refused by their form or scheme or port, whatever addresses are allowed.
 func refusedByForm(c *Client, u string) bool { return c.Check(u) != nil }
 
 func TestHostileURLsAreRefusedWithoutADial(t *testing.T) {

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagepost/stagepost/edge/sandbox/landlock"
 	"golang.org/x/sys/unix"
+
+	"github.com/stagepost/stagepost/edge/sandbox/landlock"
 )
 
 // script is a hostile command, and what must come of it.

@@ -9,8 +9,9 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/stagepost/stagepost/edge/sandbox/landlock"
 	"golang.org/x/sys/unix"
+
+	"github.com/stagepost/stagepost/edge/sandbox/landlock"
 )
 
 func TestLandRights(t *testing.T) {

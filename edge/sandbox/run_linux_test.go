@@ -327,7 +327,9 @@ func TestInput(t *testing.T) {
 		if g := shell(t, s, tier, "cat; readlink /proc/self/fd/0", nil); g.out != "/dev/null\n" {
 			t.Errorf("got %q, want nothing to read", g.out)
 		}
-		if g := shell(t, s, tier, "cat; cat < /dev/stdin; echo err > /dev/stderr", func(c *Command) { c.Stdin = strings.NewReader("abc") }); g.out != "abc" || g.err != "err\n" {
+		given := func(c *Command) { c.Stdin = strings.NewReader("abc") }
+		g := shell(t, s, tier, "cat; cat < /dev/stdin; echo err > /dev/stderr", given)
+		if g.out != "abc" || g.err != "err\n" {
 			t.Errorf("got %q, %q, want what was given", g.out, g.err)
 		}
 		stuck, held, err := os.Pipe()

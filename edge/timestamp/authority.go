@@ -295,8 +295,7 @@ func (a *Authority) refused(answer *http.Response) error {
 	case code >= 300 && code < 400:
 		e.Err = fmt.Errorf("%w: it redirects to %q, which is not followed: set that URL if it is right", e.Err,
 			answer.Header.Get("Location"))
-	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests,
-		code >= 500:
+	case retryafter.Passes(code):
 		e.Transient = true
 		e.After = retryafter.Parse(answer.Header.Get("Retry-After"), time.Now())
 	}

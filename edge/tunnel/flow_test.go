@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/edge/tunnel"
+	"github.com/stagepost/stagepost/internal/polltest"
 )
 
 // TestSlowReaders: requests with unread bodies and answers do not stop others over the same connection, and hold no
@@ -60,7 +61,7 @@ func TestSlowReaders(t *testing.T) {
 			t.Errorf("%d bytes were sent to a reader that read none", n)
 		}
 	}
-	until(t, "all have ended", func() bool { return w.status("a").Requests == 0 })
+	polltest.Until(t, "all have ended", func() bool { return w.status("a").Requests == 0 })
 }
 
 func request(ctx context.Context, t *testing.T, method, url string, body io.Reader) *http.Request {

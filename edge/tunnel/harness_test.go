@@ -130,19 +130,6 @@ func (w *harness) status(name string) tunnel.Status {
 	return tunnel.Status{}
 }
 
-// until polls the condition; there is no signal for a count on the other side.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-tick.C {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("it never came about: %s", what)
-}
-
 // hand is an agent by hand: it asks for the upgrade and gives the connection and the answer.
 func (w *harness) hand(name, path string, headers http.Header) (net.Conn, *http.Response) {
 	w.t.Helper()

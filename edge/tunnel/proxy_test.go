@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/edge/tunnel"
+	"github.com/stagepost/stagepost/internal/polltest"
 )
 
 // connectProxy is a proxy that supports CONNECT only, with a password.
@@ -94,7 +95,7 @@ func TestProxy(t *testing.T) {
 			l, stop := w.agent("a", http.HandlerFunc(echo),
 				tunnel.Options{Proxy: http.ProxyURL(at), TLS: trusting(w.web, proxy)})
 			if c.refused {
-				until(t, "it is refused", func() bool { return l.Err() != nil })
+				polltest.Until(t, "it is refused", func() bool { return l.Err() != nil })
 				if err := l.Err().Error(); !strings.Contains(err, "Proxy Authentication Required") ||
 					strings.Contains(err, "guess") || passed.Load() != 0 {
 					t.Errorf("got %s", err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/edge/tunnel"
+	"github.com/stagepost/stagepost/internal/polltest"
 )
 
 // newReader reads byte by byte, so that nothing of what comes behind an answer is lost.
@@ -54,7 +55,7 @@ func TestRequests(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	stop()
-	until(t, "the agent is gone", func() bool { return w.status("node-1") == (tunnel.Status{}) })
+	polltest.Until(t, "the agent is gone", func() bool { return w.status("node-1") == (tunnel.Status{}) })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if got := strings.Join(w.changes, " "); got != "+node-1 +node-2 -node-1" && got != "+node-2 +node-1 -node-1" {
@@ -225,12 +226,12 @@ func TestSpoofed(t *testing.T) {
 		}
 		if c.want == http.StatusSwitchingProtocols {
 			agent := servePeer(conn)
-			until(t, "it is connected", func() bool { return w.status("node-1").Connections == 1 })
+			polltest.Until(t, "it is connected", func() bool { return w.status("node-1").Connections == 1 })
 			_ = agent.Close()
 		}
 		_ = conn.Close()
 	}
-	until(t, "a closed connection is noticed", func() bool { return len(w.pool.Agents()) == 0 })
+	polltest.Until(t, "a closed connection is noticed", func() bool { return len(w.pool.Agents()) == 0 })
 }
 
 // servePeer is the server of an agent by hand.
@@ -266,7 +267,7 @@ func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 func TestBadPeers(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{Handshake: time.Second, Ping: time.Hour})
 	w.agent("node-1", http.HandlerFunc(echo), tunnel.Options{})
-	until(t, "the good one is there", func() bool { return w.status("node-1").Connections == 1 })
+	polltest.Until(t, "the good one is there", func() bool { return w.status("node-1").Connections == 1 })
 	for _, say := range []string{"", "x", "HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("\x00", 1<<16),
 		"\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
 		c, _ := w.hand("node-1", "/api/v1/compute/tunnel?agent=node-1", upgrade)
@@ -298,7 +299,7 @@ func TestBadPeers(t *testing.T) {
 func TestPings(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{Ping: time.Millisecond, Handshake: time.Minute})
 	w.agent("good", http.HandlerFunc(echo), tunnel.Options{Silence: 2 * time.Minute})
-	until(t, "it is there", func() bool { return w.status("good").Connections == 1 })
+	polltest.Until(t, "it is there", func() bool { return w.status("good").Connections == 1 })
 	before := w.status("good").Remote
 	for range 100 {
 		if _, text, err := w.ask(t.Context(), http.MethodPost, "http://good.tunnel/",
@@ -357,9 +358,9 @@ func TestVanished(t *testing.T) {
 				return conn, err
 			}
 			w.agent("going", http.HandlerFunc(echo), tunnel.Options{Dial: dial, Silence: c.silence})
-			until(t, "it is there", func() bool { return w.status("going").Connections == 1 })
+			polltest.Until(t, "it is there", func() bool { return w.status("going").Connections == 1 })
 			close(shut)
-			until(t, "it has come again", func() bool {
+			polltest.Until(t, "it has come again", func() bool {
 				_, text, err := w.ask(t.Context(), http.MethodPost, "http://going.tunnel/", strings.NewReader("x"))
 				return err == nil && text == "x" && dials.Load() > 1
 			})
@@ -376,7 +377,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		s := servePeer(c)
 		defer s.Close()
 		all = append(all, c)
-		until(t, "it is connected", func() bool { return w.status("a").Remote == c.LocalAddr().String() })
+		polltest.Until(t, "it is connected", func() bool { return w.status("a").Remote == c.LocalAddr().String() })
 		if n := w.status("a").Connections; n != min(i+1, 3) {
 			t.Errorf("%d connections after %d", n, i+1)
 		}
@@ -387,7 +388,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Errorf("got %q, %v", text, err)
 		}
 		_ = all[i].Close()
-		until(t, "it is gone", func() bool { return w.status("a").Connections == i-7 })
+		polltest.Until(t, "it is gone", func() bool { return w.status("a").Connections == i-7 })
 	}
 }
 
@@ -424,7 +425,7 @@ func TestRefusedAgent(t *testing.T) {
 	var log lockedBuffer
 	l, stop := w.agent("node-1", http.HandlerFunc(echo),
 		tunnel.Options{Header: http.Header{"Authorization": {"node-2"}}, Log: log.logger()})
-	until(t, "it reports why", func() bool {
+	polltest.Until(t, "it reports why", func() bool {
 		return l.Err() != nil && strings.Contains(l.Err().Error(), "the token is that of the agent node-2")
 	})
 	stop()
@@ -465,7 +466,7 @@ func TestSlowServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, "it fails", func() bool { return l.Err() != nil })
+		polltest.Until(t, "it fails", func() bool { return l.Err() != nil })
 		_ = l.Close()
 		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("got %v", err)
@@ -513,7 +514,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is not trusted", func() bool { return stranger.Err() != nil })
+	polltest.Until(t, "it is not trusted", func() bool { return stranger.Err() != nil })
 	_ = stranger.Close()
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/edge/tus"
+	"github.com/stagepost/stagepost/internal/polltest"
 )
 
 func TestExpiry(t *testing.T) {
@@ -159,19 +160,6 @@ func slow(t *testing.T, server *httptest.Server, at string) (send *io.PipeWriter
 	return send, answer
 }
 
-// until polls the condition; another connection has no better signal.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-tick.C {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("it never came about: %s", what)
-}
-
 // TestSilentWriterGivesWay lets a second request replace one whose connection is lost, and keeps the bytes of that
 // one. The control is a writer that may be silent for long.
 func TestSilentWriterGivesWay(t *testing.T) {
@@ -188,7 +176,7 @@ func TestSilentWriterGivesWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := filepath.Join(w.o.Dir, strings.TrimPrefix(at, "/files/")+".data")
-		until(t, "the bytes are in the file",
+		polltest.Until(t, "the bytes are in the file",
 			func() bool { s, err := os.Stat(file); return err == nil && s.Size() == 3 })
 		if patient {
 			w.stands(at, 0)
@@ -202,7 +190,7 @@ func TestSilentWriterGivesWay(t *testing.T) {
 			w.want(http.StatusNoContent, http.MethodDelete, at, nil) // this insists
 			w.want(http.StatusNotFound, http.MethodHead, at, nil)
 		} else {
-			until(t, "HEAD returns the bytes of the silent one", func() bool {
+			polltest.Until(t, "HEAD returns the bytes of the silent one", func() bool {
 				return w.ask(http.MethodHead, at, nil).Header().Get("Upload-Offset") == "3"
 			})
 			w.patch(http.StatusNoContent, at, 3, strings.NewReader("def"))

@@ -19,16 +19,7 @@ import (
 // A power cut at any point loses no byte that was confirmed, and makes none count that did not come. The controls leave
 // out one sync each.
 func TestPowerCut(t *testing.T) {
-	for _, names := range []bool{false, true} {
-		if cuts, wrong := cutUpload(t, names); cuts < 5 || len(wrong) > 0 {
-			t.Errorf("names at once %t: %d cuts, wrong: %q", names, cuts, wrong)
-		}
-	}
-	for _, ignore := range []string{"*.data", "*.json.new", "uploads", "above"} {
-		if _, wrong := cutUpload(t, false, ignore); len(wrong) == 0 {
-			t.Errorf("nothing is wrong without the syncs of %s: the test is blind", ignore)
-		}
-	}
+	power.CheckEach(t, 5, cutUpload, "*.data", "*.json.new", "uploads", "above")
 }
 
 // cutUpload sends an upload in two pieces, the second with a checksum, and cuts the power at each point.

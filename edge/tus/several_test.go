@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/edge/tus"
+	"github.com/stagepost/stagepost/internal/polltest"
 )
 
 // beside opens a second store on the directory of a first one, as another server does.
@@ -84,7 +85,7 @@ func TestWriterElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := filepath.Join(a.o.Dir, strings.TrimPrefix(at, "/files/"))
-		until(t, "the bytes are in the file",
+		polltest.Until(t, "the bytes are in the file",
 			func() bool { s, err := os.Stat(file + ".data"); return err == nil && s.Size() == 3 })
 		switch c.what {
 		case "patient":
@@ -98,13 +99,13 @@ func TestWriterElsewhere(t *testing.T) {
 			}
 			a.stands(at, 0) // it counts when it is synced
 		case "silent":
-			until(t, "the other store gives it", func() bool {
+			polltest.Until(t, "the other store gives it", func() bool {
 				return b.ask(c.method, at, nil).Header().Get("Upload-Offset") == "3"
 			})
 			b.patch(http.StatusNoContent, at, 3, strings.NewReader("def"))
 			a.taken(at, "", []byte("abcdef"))
 		case "removed":
-			until(t, "the other store removes it",
+			polltest.Until(t, "the other store removes it",
 				func() bool { return b.ask(c.method, at, nil).Code == http.StatusNoContent })
 			a.want(http.StatusNotFound, http.MethodHead, at, nil)
 		}

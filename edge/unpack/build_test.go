@@ -150,10 +150,14 @@ func newPlace(t testing.TB) *enclosure {
 	return p
 }
 
+func archiveOf(name string, data []byte) *Archive {
+	return &Archive{Content: bytes.NewReader(data), Size: int64(len(data)), Name: name}
+}
+
+// unpack unpacks without the disk.
 func (p *enclosure) unpack(name string, data []byte, limits Limits) (Report, error) {
 	noSync := func(*os.Root) error { return nil }
-	return unpackWith(context.Background(), bytes.NewReader(data), int64(len(data)), name, p.root, "out", limits,
-		noSync)
+	return archiveOf(name, data).unpackTo(context.Background(), p.root, "out", limits, noSync)
 }
 
 // tree lists everything below the outer directory but the directory of the root.

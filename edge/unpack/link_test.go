@@ -1,7 +1,6 @@
 package unpack
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -9,16 +8,14 @@ import (
 )
 
 // TestLinksInsideTheTree copies the files to which links of a tar lead: hard and symbolic ones, also to files behind
-// them
-// and through other links.
+// them and through other links.
 func TestLinksInsideTheTree(t *testing.T) {
 	data := makeTar(entry{name: "d/s", kind: '2', link: "../a.txt"}, entry{name: "a.txt", data: "alpha"},
 		entry{name: "d/b.txt", data: "beta"}, entry{name: "h", kind: '1', link: "d/b.txt"},
 		entry{name: "d/chain", kind: '2', link: "s"}, entry{name: "d/./dot", kind: '2', link: "./b.txt"},
 		entry{name: "late", kind: '2', link: "z/z"}, entry{name: "z/z", data: "z"})
 	p := newPlace(t)
-	report, err := Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "out",
-		Limits{})
+	report, err := Unpack(context.Background(), *archiveOf("x.tar", data), p.root, "out", Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,8 +53,8 @@ type Report struct {
 	Dirs   int // including implied directories
 	Bytes  int64
 	Latin1 int // zip names that were not UTF-8 and were read as ISO-8859-1
-	Links  int // of a tar, each of which became a copy of the file it leads to
 	CP437  int // the same for archives that a program of DOS or Windows made, read as code page 437
+	Links  int // of a tar, each of which became a copy of the file it leads to
 }
 
 // Kind is a format, by the archive's name.
@@ -90,35 +90,38 @@ func KindOf(name string) (kind Kind, stem string, ok bool) {
 	return "", name, false
 }
 
-// Unpack writes the content of the archive to the new directory dir below root. The archive has size bytes; its name
-// determines the kind and, for .gz and .bz2, the name of the one file. The tree is written to dir+".unpacking" and
-// renamed when it is complete and synced. After an error neither exists; the next call removes what a killed process
-// left. The error is an *Error.
-func Unpack(ctx context.Context, archive io.ReaderAt, size int64, name string, root *os.Root, dir string,
-	limits Limits) (Report, error) {
-	return unpackWith(ctx, archive, size, name, root, dir, limits, collect.Sync)
+// Archive is a packed file.
+type Archive struct {
+	Content io.ReaderAt
+	Size    int64  // of the content, in bytes
+	Name    string // determines the kind and, for .gz and .bz2, the name of the one file
 }
 
-// unpackWith allows tests that unpack thousands of archives to omit the disk.
-func unpackWith(ctx context.Context,
-	archive io.ReaderAt, size int64, name string, root *os.Root, dir string, limits Limits,
+// Unpack writes the content of the archive to the new directory dir below root. The tree is written to dir+".unpacking"
+// and renamed when it is complete and synced. After an error neither exists; the next call removes what a killed
+// process left. The error is an *Error.
+func Unpack(ctx context.Context, a Archive, root *os.Root, dir string, limits Limits) (Report, error) {
+	return a.unpackTo(ctx, root, dir, limits, collect.Sync)
+}
+
+// unpackTo is Unpack with the function that syncs the tree: tests that unpack thousands of archives omit the disk.
+func (a *Archive) unpackTo(ctx context.Context, root *os.Root, dir string, limits Limits,
 	sync func(*os.Root) error) (Report, error) {
-	report, err := unpack(ctx, archive, size, name, root, path.Clean(dir), limits.withDefaults(), sync)
+	report, err := a.unpack(ctx, root, path.Clean(dir), limits.withDefaults(), sync)
 	if err != nil {
 		var e *Error
 		if !errors.As(err, &e) {
 			e = &Error{Rule: Storage, Err: err}
 		}
-		e.Archive = path.Base(name)
+		e.Archive = path.Base(a.Name)
 		return Report{}, e
 	}
 	return report, nil
 }
 
-func unpack(ctx context.Context, archive io.ReaderAt,
-	size int64, name string, root *os.Root, dir string, limits Limits, sync func(*os.Root) error) (report Report,
-	err error) {
-	kind, stem, ok := KindOf(path.Base(name))
+func (a *Archive) unpack(ctx context.Context, root *os.Root, dir string, limits Limits,
+	sync func(*os.Root) error) (report Report, err error) {
+	kind, stem, ok := KindOf(path.Base(a.Name))
 	if !ok {
 		return report, refuse(Format, "", nil)
 	}
@@ -146,8 +149,8 @@ func unpack(ctx context.Context, archive io.ReaderAt,
 		return report, err
 	}
 	defer tree.Close()
-	w := &writer{ctx: ctx, root: tree, limits: limits, packed: size, names: safename.Set{Rules: limits.Names}}
-	if err := w.unpack(kind, stem, archive, size); err != nil {
+	w := &writer{ctx: ctx, root: tree, limits: limits, packed: a.Size, names: safename.Set{Rules: limits.Names}}
+	if err := w.unpack(kind, stem, a.Content, a.Size); err != nil {
 		return report, err
 	}
 	if err := sync(tree); err != nil {

@@ -18,13 +18,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/stagepost/stagepost/app/ingest/record"
 
 	ingestcli "github.com/stagepost/stagepost/app/ingest/cli"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
-
 	example "github.com/stagepost/stagepost/examples/ingest"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/internal/durable"

@@ -1,8 +1,6 @@
 package draw
 
 import (
-	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/internal/svgtest"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -213,7 +212,7 @@ func TestPicturesOfAnyFlow(t *testing.T) {
 			t.Fatal("the same flow gives another picture")
 		}
 		svg, _, _ := strings.Cut(a.String(), "</svg>")
-		if err := wellFormed(svg + "</svg>"); err != nil {
+		if err := svgtest.WellFormed(svg + "</svg>"); err != nil {
 			t.Fatal(err)
 		}
 		opts := TreeOptions{Width: rapid.IntRange(1, 120).Draw(t, "width"),
@@ -228,17 +227,4 @@ func TestPicturesOfAnyFlow(t *testing.T) {
 			}
 		}
 	})
-}
-
-func wellFormed(text string) error {
-	d := xml.NewDecoder(strings.NewReader(text))
-	for {
-		_, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

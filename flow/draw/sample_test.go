@@ -5,15 +5,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/draw"
+	"github.com/stagepost/stagepost/internal/goldentest"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -106,19 +104,7 @@ func records() []flow.Record {
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (go test -update writes it anew): %s", name, diff)
-	}
+	goldentest.Compare(t, filepath.Join("testdata", name), got, *update, "go test ./flow/draw -update")
 }
 
 type drawer func(io.Writer, *flow.Outline, []flow.Record, draw.Options) error

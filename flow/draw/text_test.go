@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/internal/svgtest"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -154,7 +155,7 @@ func FuzzTexts(f *testing.F) {
 		if err := SVG(&b, o, recs, Options{ID: name, State: lifecycle.State(name)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := wellFormed(b.String()); err != nil {
+		if err := svgtest.WellFormed(b.String()); err != nil {
 			t.Fatal(err)
 		}
 		for _, l := range Tree(o, recs, TreeOptions{Width: width, Unicode: true}) {

@@ -24,14 +24,7 @@ func TestMain(m *testing.M) {
 
 // A task that is recorded as done has its large value on the disk. The controls leave out one sync each.
 func TestPowerCut(t *testing.T) {
-	if lost := lostValues(t); len(lost) > 0 {
-		t.Errorf("lost: %q", lost)
-	}
-	for _, ignore := range []string{"new-*", "flw_*", "flows"} {
-		if lost := lostValues(t, ignore); len(lost) == 0 {
-			t.Errorf("nothing is lost without the syncs of %s: the test is blind", ignore)
-		}
-	}
+	power.Check(t, lostValues, "new-*", "flw_*", "flows")
 }
 
 // lostValues runs tasks with large values one after the other and cuts the power before each commit that records one of

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/stagepost/stagepost/format/checkm"
 	"pgregory.net/rapid"
+
+	"github.com/stagepost/stagepost/format/checkm"
 )
 
 // value draws text that needs escapes and trimming more often than not.

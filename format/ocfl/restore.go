@@ -23,23 +23,19 @@ func (r *Root) RestoreFile(ctx context.Context, id, name, stage string, from *Ro
 			err = fmt.Errorf("restore %s of %q: %w", name, id, err)
 		}
 	}()
-	o, err := r.Object(id)
+	lost, err := r.lost(id, name)
 	if err != nil {
 		return err
-	}
-	want := o.stated(name)
-	if want == nil {
-		return fmt.Errorf("%w: the inventory does not list it", ErrInvalid)
 	}
 	other, err := from.Object(id)
 	if err != nil {
 		return err
 	}
-	source := other.contentOf(want[0])
+	source := other.contentOf(lost.want[0])
 	if source == "" {
 		return fmt.Errorf("%w: the other storage root has no file of this content", ErrNotFound)
 	}
-	return r.restore(ctx, o, name, stage, want, func() (io.ReadCloser, error) {
+	return r.restore(ctx, lost, stage, func() (io.ReadCloser, error) {
 		return openRegular(from.dir, path.Join(other.dir, source))
 	}, pace)
 }
@@ -53,20 +49,35 @@ func (r *Root) RestoreContent(
 			err = fmt.Errorf("restore %s of %q: %w", name, id, err)
 		}
 	}()
-	o, err := r.Object(id)
+	lost, err := r.lost(id, name)
 	if err != nil {
 		return err
 	}
+	return r.restore(ctx, lost, stage, open, pace)
+}
+
+// lostFile is a content file that is replaced.
+type lostFile struct {
+	dir, name string   // of the object, and in it
+	want      []stated // its digests, that of the manifest first
+}
+
+// lost finds a content file in the inventory of its object.
+func (r *Root) lost(id, name string) (lostFile, error) {
+	o, err := r.Object(id)
+	if err != nil {
+		return lostFile{}, err
+	}
 	want := o.stated(name)
 	if want == nil {
-		return fmt.Errorf("%w: the inventory does not list it", ErrInvalid)
+		return lostFile{}, fmt.Errorf("%w: the inventory does not list it", ErrInvalid)
 	}
-	return r.restore(ctx, o, name, stage, want, open, pace)
+	return lostFile{o.dir, name, want}, nil
 }
 
 // restore replaces a content file.
 func (r *Root) restore(
-	ctx context.Context, o *Object, name, stage string, want []stated, open func() (io.ReadCloser, error), pace Pace,
+	ctx context.Context, lost lostFile, stage string, open func() (io.ReadCloser, error), pace Pace,
 ) (err error) {
 	s, err := r.openStage(stage, true)
 	if err != nil {
@@ -74,10 +85,10 @@ func (r *Root) restore(
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	c := &restoration{root: r, pace: pace, buf: make([]byte, copyBuffer)}
-	if err := c.copy(ctx, open, s.path("incoming"), want); err != nil {
+	if err := c.copy(ctx, open, s.path("incoming"), lost.want); err != nil {
 		return err
 	}
-	lock, err := r.lockObject(ctx, o.dir)
+	lock, err := r.lockObject(ctx, lost.dir)
 	if err != nil {
 		return err
 	}
@@ -85,7 +96,7 @@ func (r *Root) restore(
 		return ErrNotFound
 	}
 	defer lock.Close()
-	to := path.Join(o.dir, name)
+	to := path.Join(lost.dir, lost.name)
 	if err := mkdirSynced(r.ops, path.Dir(to)); err != nil {
 		return err
 	}

@@ -52,24 +52,10 @@ servers start again on the store that it names, and no longer on the other one.`
 					return err
 				}
 			}
-			m.From = args[0]
 			if reopen {
-				return c.reopen(ctx, &m, args[1:])
+				return c.reopen(ctx, &m, args)
 			}
-			if len(args) != 2 || stores.Shared(args[0]) == stores.Shared(args[1]) {
-				return cli.Usagef("name two stores, one of which is sqlite and the other one is in PostgreSQL")
-			}
-			m.To = args[1]
-			bar := &cli.Bar{Out: c.Err}
-			if c.Err.Terminal {
-				m.Progress = func(done, total int64, what string) { _ = bar.Show(done, total, what) } // decoration
-			}
-			done, err := m.Run(ctx)
-			bar.Clear()
-			if err != nil {
-				return err
-			}
-			return c.printMigrated(&done)
+			return c.copyStore(ctx, &m, args)
 		},
 	}
 	cmd.Flags().BoolVar(&m.Check, "dry-run", false, "check both stores and count what would be copied")
@@ -81,11 +67,30 @@ servers start again on the store that it names, and no longer on the other one.`
 	return cmd
 }
 
-// reopen lets servers use the store From again. more are the arguments after it.
-func (c *commands) reopen(ctx context.Context, m *host.Migration, more []string) error {
-	if len(more) > 0 {
+// copyStore copies the jobs of the first of two stores into the second one.
+func (c *commands) copyStore(ctx context.Context, m *host.Migration, named []string) error {
+	if len(named) != 2 || stores.Shared(named[0]) == stores.Shared(named[1]) {
+		return cli.Usagef("name two stores, one of which is sqlite and the other one is in PostgreSQL")
+	}
+	m.From, m.To = named[0], named[1]
+	bar := &cli.Bar{Out: c.Err}
+	if c.Err.Terminal {
+		m.Progress = func(done, total int64, what string) { _ = bar.Show(done, total, what) } // decoration
+	}
+	done, err := m.Run(ctx)
+	bar.Clear()
+	if err != nil {
+		return err
+	}
+	return c.printMigrated(&done)
+}
+
+// reopen lets servers use one store again.
+func (c *commands) reopen(ctx context.Context, m *host.Migration, named []string) error {
+	if len(named) > 1 {
 		return cli.Usagef("--reopen takes one store, whose jobs were migrated")
 	}
+	m.From = named[0]
 	name, err := m.Reopen(ctx)
 	if err != nil {
 		return err

@@ -41,8 +41,7 @@ Authorization: Bearer stp_...`,
 func showToken(e token.Entry) api.Token { return e.Shown(nil, time.Now()) }
 
 func (c *commands) newToken() *cobra.Command {
-	var owner, role, expires, comment, note string
-	var work, groups, services []string
+	var f tokenFlags
 	cmd := &cobra.Command{
 		Use:   "new --owner NAME --role ROLE FILE",
 		Short: "Make a token and add it to a file",
@@ -53,35 +52,22 @@ alone, if it is missing.`,
 			"    /srv/stagepost/tokens > node-1.token",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			e := token.Entry{Owner: owner, Comment: comment,
-				Work:   identity.Work(strings.Join(work, ",")).With(services...),
-				Groups: identity.Groups(strings.Join(groups, ","))}
-			var err error
-			if e.Role, err = identity.RoleOf(role); err != nil {
-				return cli.Usage(err)
-			}
-			if expires != "" {
-				d, err := quantity.ParseDuration(expires)
-				if err != nil || d <= 0 {
-					return cli.Usagef("--expires: %q: it must be a duration such as 90d", expires)
-				}
-				e.Expires = time.Now().Add(d).UTC().Truncate(time.Second)
-			}
-			if err := e.Validate(); err != nil {
-				return cli.Usage(err)
+			e, err := f.entry()
+			if err != nil {
+				return err
 			}
 			secret, err := token.New(rand.Reader)
 			if err != nil {
 				return err
 			}
 			e.Hash = secret.Hash()
-			if err := c.Reasoned(note); err != nil {
+			if err := c.Reasoned(f.note); err != nil {
 				return err
 			}
 			if err := token.Add(args[0], e); err != nil {
 				return tokenError(err)
 			}
-			if err := remark(args[0], "new", &e, note); err != nil {
+			if err := remark(args[0], "new", &e, f.note); err != nil {
 				return err
 			}
 			if c.Out.Mode == cli.ModeJSON {
@@ -94,20 +80,53 @@ alone, if it is missing.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&owner, "owner", "",
-		"whose token it is: the owner of jobs, the actor in histories, the name of a worker")
-	cmd.Flags().StringVar(&role, "role", "", "depositor, operator, worker, auditor or admin")
-	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 90d; defaults to unlimited")
-	cmd.Flags().StringSliceVar(&work, "work", nil,
-		"what a worker may claim: KIND/STATE or KIND, may be repeated; without it a worker may claim nothing")
-	cmd.Flags().StringSliceVar(&services, "services", nil,
-		"services whose jobs a worker may run as an agent, or *, may be repeated; without it the worker is no agent")
-	cmd.Flags().StringSliceVar(&groups, "group", nil,
-		"a group (collection) to which a depositor or operator is limited, may be repeated; defaults to all")
-	cmd.Flags().StringVar(&comment, "comment", "", "what it is for")
-	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the file as a comment, with your name and the time")
+	f.bind(cmd)
 	c.Complete(cmd, "role", roleNames()...)
 	return cmd
+}
+
+// tokenFlags are the flags that describe a new token.
+type tokenFlags struct {
+	owner, role, expires, comment, note string
+	work, groups, services              []string
+}
+
+func (f *tokenFlags) bind(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.owner, "owner", "",
+		"whose token it is: the owner of jobs, the actor in histories, the name of a worker")
+	cmd.Flags().StringVar(&f.role, "role", "", "depositor, operator, worker, auditor or admin")
+	cmd.Flags().StringVar(&f.expires, "expires", "", "how long it is valid, such as 90d; defaults to unlimited")
+	cmd.Flags().StringSliceVar(&f.work, "work", nil,
+		"what a worker may claim: KIND/STATE or KIND, may be repeated; without it a worker may claim nothing")
+	cmd.Flags().StringSliceVar(&f.services, "services", nil,
+		"services whose jobs a worker may run as an agent, or *, may be repeated; without it the worker is no agent")
+	cmd.Flags().StringSliceVar(&f.groups, "group", nil,
+		"a group (collection) to which a depositor or operator is limited, may be repeated; defaults to all")
+	cmd.Flags().StringVar(&f.comment, "comment", "", "what it is for")
+	cmd.Flags().StringVarP(&f.note, "note", "m", "",
+		"why; stands in the file as a comment, with your name and the time")
+}
+
+// entry returns the line of the file for the token, without its hash.
+func (f *tokenFlags) entry() (token.Entry, error) {
+	e := token.Entry{Owner: f.owner, Comment: f.comment,
+		Work:   identity.Work(strings.Join(f.work, ",")).With(f.services...),
+		Groups: identity.Groups(strings.Join(f.groups, ","))}
+	var err error
+	if e.Role, err = identity.RoleOf(f.role); err != nil {
+		return e, cli.Usage(err)
+	}
+	if f.expires != "" {
+		d, err := quantity.ParseDuration(f.expires)
+		if err != nil || d <= 0 {
+			return e, cli.Usagef("--expires: %q: it must be a duration such as 90d", f.expires)
+		}
+		e.Expires = time.Now().Add(d).UTC().Truncate(time.Second)
+	}
+	if err := e.Validate(); err != nil {
+		return e, cli.Usage(err)
+	}
+	return e, nil
 }
 
 // roleNames lists the roles for completion.

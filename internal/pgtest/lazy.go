@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -19,6 +21,21 @@ type Lazy struct {
 
 	mu   sync.Mutex // guards free
 	free []string   // databases that no test uses
+}
+
+// Emptied returns statements for Reset that remove the rows of all tables of a schema, and let the numbers that the
+// database gives begin anew. No table refers to one behind it in the list. counters are columns with such numbers, by
+// table.
+func Emptied(schema string, tables []string, counters map[string]string) string {
+	var b strings.Builder
+	for _, table := range slices.Backward(tables) {
+		fmt.Fprintf(&b, "DELETE FROM %s.%s;", schema, table)
+		if column := counters[table]; column != "" {
+			fmt.Fprintf(&b, "SELECT setval(pg_get_serial_sequence('%[1]s.%[2]s', '%[3]s'), 1, false);", schema, table,
+				column)
+		}
+	}
+	return b.String()
 }
 
 // Template is the database whose content new ones of a [Lazy] server have. It compares texts by the rules

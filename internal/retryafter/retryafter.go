@@ -1,4 +1,4 @@
-// Package retryafter parses the header field Retry-After.
+// Package retryafter determines which answers of HTTP servers may be different later, and when to ask again.
 package retryafter
 
 import (
@@ -20,4 +20,14 @@ func Parse(value string, now time.Time) time.Duration {
 		return min(at.Sub(now), most)
 	}
 	return 0
+}
+
+// Passes reports whether the condition that a status states passes, so that a later request may be answered otherwise
+// (RFC 9110; 425: RFC 8470; 429: RFC 6585).
+func Passes(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= http.StatusInternalServerError
 }

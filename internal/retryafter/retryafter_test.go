@@ -17,3 +17,14 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+func TestPasses(t *testing.T) {
+	for status, want := range map[int]bool{
+		200: false, 301: false, 400: false, 401: false, 404: false, 408: true, 410: false, 425: true, 429: true,
+		499: false, 500: true, 503: true, 599: true,
+	} {
+		if got := Passes(status); got != want {
+			t.Errorf("%d: %v, want %v", status, got, want)
+		}
+	}
+}

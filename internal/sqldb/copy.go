@@ -53,7 +53,11 @@ func Copy(ctx context.Context, from, to Side, tables Tables) (Copied, error) {
 					return fmt.Errorf("table %s: %w", table, err)
 				}
 				if column := tables.Counter[table]; column != "" {
-					if err := copyCounter(ctx, source, tx, from.Postgres, to.Postgres, table, column); err != nil {
+					last, err := from.lastNumber(ctx, source, table, column)
+					if err == nil && last != 0 {
+						err = to.continueAfter(ctx, tx, table, column, last)
+					}
+					if err != nil {
 						return fmt.Errorf("counter of %s: %w", table, err)
 					}
 				}
@@ -204,26 +208,27 @@ func eachRow(ctx context.Context, tx *sql.Tx, query string, width int, do func(r
 	return r.Err()
 }
 
-// copyCounter lets the numbers that a database gives continue after those of the other one.
-func copyCounter(ctx context.Context, source, target *sql.Tx, from, to bool, table, column string) error {
-	var last int64
+// lastNumber returns the last number that the database gave to a row of a table; 0: none.
+func (s *Side) lastNumber(ctx context.Context, tx *sql.Tx, table, column string) (last int64, err error) {
 	query, args := "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", []any{table}
-	if from {
+	if s.Postgres {
 		query, args = "SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(?, ?)::regclass), 0)",
 			[]any{table, column}
 	}
-	if err := source.QueryRowContext(ctx, query, args...).Scan(&last); err != nil || last == 0 {
+	err = tx.QueryRowContext(ctx, query, args...).Scan(&last)
+	return last, err
+}
+
+// continueAfter lets the numbers that the database gives to rows of a table continue after the last one.
+func (s *Side) continueAfter(ctx context.Context, tx *sql.Tx, table, column string, last int64) error {
+	if s.Postgres {
+		_, err := tx.ExecContext(ctx, "SELECT setval(pg_get_serial_sequence(?, ?)::regclass, ?)", table, column, last)
 		return err
 	}
-	if to {
-		_, err := target.ExecContext(ctx, "SELECT setval(pg_get_serial_sequence(?, ?)::regclass, ?)", table, column,
-			last)
+	if _, err := tx.ExecContext(ctx, "DELETE FROM sqlite_sequence WHERE name = ?", table); err != nil {
 		return err
 	}
-	if _, err := target.ExecContext(ctx, "DELETE FROM sqlite_sequence WHERE name = ?", table); err != nil {
-		return err
-	}
-	_, err := target.ExecContext(ctx, "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table, last)
+	_, err := tx.ExecContext(ctx, "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table, last)
 	return err
 }
 

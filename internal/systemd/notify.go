@@ -19,7 +19,7 @@ type Manager struct {
 	watchdog time.Duration // WATCHDOG_USEC: it kills a program that gives no sign of life for so long; 0: never
 }
 
-// findManager reads the manager from the environment. WATCHDOG_PID names another process where a wrapper was given the
+// find reads the manager from the environment. WATCHDOG_PID names another process where a wrapper was given the
 // variables.
 func find(env func(string) (string, bool), pid int) (Manager, error) {
 	var m Manager

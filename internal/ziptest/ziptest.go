@@ -1,10 +1,12 @@
-// Package ziptest reads ZIP files in tests.
+// Package ziptest reads and writes ZIP files in tests.
 package ziptest
 
 import (
 	"archive/zip"
 	"bytes"
 	"io"
+	"maps"
+	"slices"
 	"testing"
 )
 
@@ -31,4 +33,23 @@ func Files(t testing.TB, text []byte) map[string]string {
 		all[f.Name] = string(content)
 	}
 	return all
+}
+
+// Zip makes a ZIP file of files by name, in the order of their names.
+func Zip(files map[string]string) []byte {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		w, err := z.Create(name)
+		if err == nil {
+			_, err = io.WriteString(w, files[name])
+		}
+		if err != nil {
+			panic(err) // it is in memory
+		}
+	}
+	if err := z.Close(); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
 }

@@ -8,11 +8,12 @@ import (
 
 	. "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/lifecycle/draw"
+	"github.com/stagepost/stagepost/lifecycle/lifecycletest"
 )
 
 // TestSVGMarksTheView checks that the drawing marks the current state, the legal exits of one actor and the path.
 func TestSVGMarksTheView(t *testing.T) {
-	table := shop(t)
+	table := lifecycletest.Shop()
 	path := []Taken{{Event: "begin", By: Worker}, {Event: "fail", By: Worker}}
 	p, err := table.Replay(path)
 	if err != nil {
@@ -47,7 +48,7 @@ func TestSVGMarksTheView(t *testing.T) {
 
 // TestDrawingsAtTheSameTime draws one table from several goroutines, as pages do, for the race detector.
 func TestDrawingsAtTheSameTime(t *testing.T) {
-	table := shop(t)
+	table := lifecycletest.Shop()
 	want := draw.SVG(table, draw.View{Loops: true})
 	got := make(chan string)
 	for range 4 {
@@ -62,7 +63,8 @@ func TestDrawingsAtTheSameTime(t *testing.T) {
 
 // TestAFalsePathIsMarkedUpToTheMistake checks that a transition that the table does not allow is not marked.
 func TestAFalsePathIsMarkedUpToTheMistake(t *testing.T) {
-	svg := draw.SVG(shop(t), draw.View{Path: []Taken{{Event: "begin", By: Worker}, {Event: "release", By: Operator},
+	table := lifecycletest.Shop()
+	svg := draw.SVG(table, draw.View{Path: []Taken{{Event: "begin", By: Worker}, {Event: "release", By: Operator},
 		{Event: "finish", By: Worker}}})
 	if n := strings.Count(svg, `class="word taken"`); n != 1 {
 		t.Errorf("%d words are marked as taken, want 1", n)
@@ -108,7 +110,7 @@ func TestHostileWordsStayText(t *testing.T) {
 
 // TestMermaidHasALineForEachTransition counts the transitions of the plain diagram.
 func TestMermaidHasALineForEachTransition(t *testing.T) {
-	table := shop(t)
+	table := lifecycletest.Shop()
 	got := draw.Mermaid(table, draw.View{
 		Current: Position{State: "Broken", Origin: "Packing"}, By: Operator,
 		Path: []Taken{{Event: "begin", By: Worker}},
@@ -128,7 +130,8 @@ func TestMermaidHasALineForEachTransition(t *testing.T) {
 }
 
 func TestDOTMarksTheView(t *testing.T) {
-	got := draw.DOT(shop(t), draw.View{Current: Position{State: "Broken", Origin: "Packing"}, By: Operator,
+	table := lifecycletest.Shop()
+	got := draw.DOT(table, draw.View{Current: Position{State: "Broken", Origin: "Packing"}, By: Operator,
 		Path: []Taken{{Event: "begin", By: Worker}, {Event: "fail", By: Timer}}})
 	for _, want := range []string{"start -> n0", "style=dashed, penwidth=2.6, color=\"#0b57d0\"", `fillcolor="#ffe29a"`, "peripheries=2",
 		`penwidth=2.6, color="#7a3fc0"`} {
@@ -136,37 +139,4 @@ func TestDOTMarksTheView(t *testing.T) {
 			t.Errorf("DOT lacks %s:\n%s", want, got)
 		}
 	}
-}
-
-// order is a valid table in which each rule applies somewhere.
-func order() []Stage {
-	return []Stage{
-		OnQueue("Open", "A customer brings it here; a packer takes it.",
-			OnPass("begin", "Packing", Worker, "A packer is free."),
-			On("hold", "Held", Operator, "The shop is closed."),
-		).Bounded("a packer who cannot begin asks a person"),
-		OnWait("Held", "The shop brings it here and releases it.",
-			On("release", "Open", Operator, "The shop is open again."),
-		),
-		OnWork("Packing", "A packer collects the goods.",
-			OnPass("finish", "Sent", Worker, "The parcel is complete."),
-			OnFail("fail", "Broken", Worker|Timer, "Something is missing."),
-			On("again", "Open", Worker, "The packer is called away.").Within("packers"),
-		),
-		OnEnd("Sent", OK, "The carrier has it."),
-		OnEnd("Broken", Failed, "A person has to check it.",
-			OnReenter("retry", Operator, "The goods are there now.", "Packing"),
-			On("delete", "Gone", Operator|Timer, "It is not needed any more."),
-		),
-		OnEnd("Gone", None, "Only the number is left."),
-	}
-}
-
-func shop(t *testing.T) *Table {
-	t.Helper()
-	table, err := New("shop.order", order()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
 }

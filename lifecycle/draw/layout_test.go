@@ -1,16 +1,15 @@
 package draw
 
 import (
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/stagepost/stagepost/internal/layered"
+	"github.com/stagepost/stagepost/internal/svgtest"
 	. "github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -162,24 +161,11 @@ func TestDrawingsOfAnyTableAreWellFormed(t *testing.T) {
 		at := rapid.SampledFrom(table.stages).Draw(t, "at")
 		v := View{Current: Position{State: at.State}, Loops: rapid.Bool().Draw(t, "loops"),
 			Path: []Taken{{Event: "e", By: Worker}, {Event: "eeee", By: Worker}}}
-		if err := wellFormed(table.svg(v)); err != nil {
+		if err := svgtest.WellFormed(table.svg(v)); err != nil {
 			t.Fatal(err)
 		}
 		if table.mermaid(v) == "" || table.dot(v) == "" {
 			t.Fatal("an empty drawing")
 		}
 	})
-}
-
-func wellFormed(text string) error {
-	d := xml.NewDecoder(strings.NewReader(text))
-	for {
-		_, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

@@ -28,36 +28,18 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// clock is a clock that a test sets.
-type clock struct {
-	mu  sync.Mutex // guards now
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // harness is a server with an authority, at an address with TLS.
 type harness struct {
 	*servertest.Harness
 	t     *testing.T
 	dir   string
 	url   string
-	clock *clock
+	clock *servertest.Clock
 }
 
 func open(t *testing.T) *harness {
 	t.Helper()
-	h := &harness{t: t, dir: t.TempDir(), clock: &clock{now: time.Now()}}
+	h := &harness{t: t, dir: t.TempDir(), clock: servertest.NewClock()}
 	if err := authority.Init(h.dir, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +199,7 @@ func TestEnrolmentTokenIsSingleUse(t *testing.T) {
 	if _, err := authority.Revoke(h.dir, "lab-2", authority.By{}, h.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
-	h.clock.add(time.Hour)
+	h.clock.Add(time.Hour)
 	for name, text := range map[string]string{"revoked": revoked, "expired": expired} {
 		if _, _, err := credential.Enrol(t.Context(), h.url, text, t.TempDir()); job.KindOf(err) != job.Refused {
 			t.Errorf("%s: %v", name, err)
@@ -319,7 +301,7 @@ func TestCertificatesThatAreRefused(t *testing.T) {
 		t.Errorf("the list is back: %v", err)
 	}
 
-	h.clock.add(24*time.Hour + time.Second)
+	h.clock.Add(24*time.Hour + time.Second)
 	if _, err := claim(good, "good"); client.ProblemOf(err) == nil { // over the connection that was open
 		t.Errorf("expired: %v", err)
 	}
@@ -346,7 +328,7 @@ func TestRenewal(t *testing.T) {
 	if _, err := claim(api, "lab-1"); err != nil { // its connection stays open
 		t.Fatal(err)
 	}
-	h.clock.add(20 * time.Hour)
+	h.clock.Add(20 * time.Hour)
 	first := c.Expires()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -364,7 +346,7 @@ func TestRenewal(t *testing.T) {
 	if !c.Expires().After(first) {
 		t.Errorf("it expires at %s, as before", c.Expires())
 	}
-	h.clock.add(5 * time.Hour) // the first certificate has expired
+	h.clock.Add(5 * time.Hour) // the first certificate has expired
 	if _, err := claim(api, "lab-1"); err != nil {
 		t.Errorf("after the end of the first certificate: %v", err)
 	}

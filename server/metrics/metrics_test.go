@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/internal/polltest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/store/mem"
@@ -303,18 +304,12 @@ func TestOutbox(t *testing.T) {
 		t.Errorf("got %s pending, %s due, %s s old", got["stagepost_outbox_pending"], got["stagepost_outbox_due"], age)
 	}
 	w.lives(t)
-	settled := func() bool {
+	// the engine does not report when a message is settled
+	polltest.Until(t, "one message is delivered and one abandoned", func() bool {
 		got := series(page(t, w))
 		return got[`stagepost_outbox_deliveries_total{result="delivered",topic="mail"}`] == "1" &&
 			got[`stagepost_outbox_deliveries_total{result="abandoned",topic="fax"}`] == "1"
-	}
-	tick := time.NewTicker(time.Millisecond) // the engine does not report when a message is settled
-	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); !settled(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("got %s", page(t, w))
-		}
-	}
+	})
 }
 
 // TestCountersBeginAtZero: the counters that alarms use exist before anything happened, in every state in

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -54,7 +55,7 @@ func (m *Metrics) Bind(s Sources) {
 		s.Disks = func() map[string]string { return nil }
 	}
 	if s.Space == nil {
-		s.Space = diskSpace
+		s.Space = disk.Space
 	}
 	m.attempts.reset(&s)
 	m.state.sources.Store(&s)

@@ -26,24 +26,6 @@ import (
 
 const password = "correct horse battery"
 
-// clock is a clock that a test sets.
-type clock struct {
-	mu  sync.Mutex // guards now
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // harness is a server with local users, tokens and a provider.
 type harness struct {
 	*servertest.Harness
@@ -52,7 +34,7 @@ type harness struct {
 	users         string
 	tokens        string
 	noted         *token.Tokens
-	clock         *clock
+	clock         *servertest.Clock
 	user          string       // whom changeUser changes; empty: ann
 	last          *http.Cookie // of the session that a test is about
 }
@@ -62,7 +44,7 @@ func open(t *testing.T, change func(*signin.Options), sources ...identity.Source
 	t.Helper()
 	dir := t.TempDir()
 	h := &harness{users: filepath.Join(dir, "users"), tokens: filepath.Join(dir, "tokens"),
-		clock: &clock{now: time.Now()}}
+		clock: servertest.NewClock()}
 	if err := os.WriteFile(h.users, usersFile(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +192,7 @@ func (h *harness) changeUser(t *testing.T, change func(*account.User) error) {
 	if _, err := account.Change(h.users, cmp.Or(h.user, "ann"), change); err != nil {
 		t.Fatal(err)
 	}
-	h.clock.add(2 * time.Second)
+	h.clock.Add(2 * time.Second)
 }
 
 // files lists the files of sessions.

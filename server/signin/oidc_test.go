@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/server/signin"
 )
 
@@ -24,7 +25,7 @@ type provider struct {
 	*httptest.Server
 	t     *testing.T
 	key   *rsa.PrivateKey
-	clock *clock
+	clock *servertest.Clock
 
 	mu     sync.Mutex // guards the rest
 	codes  map[string]url.Values
@@ -40,7 +41,7 @@ func newProvider(t *testing.T) *provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &provider{t: t, key: key, clock: &clock{now: time.Now()}, codes: map[string]url.Values{}, alg: "RS256"}
+	p := &provider{t: t, key: key, clock: servertest.NewClock(), codes: map[string]url.Values{}, alg: "RS256"}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.describe)
 	mux.HandleFunc("GET /keys", p.keys)
@@ -251,7 +252,7 @@ func TestCallbacks(t *testing.T) {
 			return h.back(fmt.Sprintf("%s?%s", own.Path, q.Encode()), kept)
 		},
 		"late": func(h *harness, _ *provider, callback string, kept *http.Cookie) (*http.Response, string) {
-			h.clock.add(11 * time.Minute)
+			h.clock.Add(11 * time.Minute)
 			return h.back(callback, kept)
 		},
 		"another issuer": func(h *harness, _ *provider, callback string, kept *http.Cookie) (*http.Response, string) {

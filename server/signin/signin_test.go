@@ -59,10 +59,10 @@ func TestSession(t *testing.T) {
 // it; the control is that it is valid before. Requests that a browser sends from other origins change nothing.
 func TestSessionEnds(t *testing.T) {
 	for what, end := range map[string]func(h *harness){
-		"idle": func(h *harness) { h.clock.add(2 * time.Hour) },
+		"idle": func(h *harness) { h.clock.Add(2 * time.Hour) },
 		"long": func(h *harness) {
 			for range 24 {
-				h.clock.add(time.Hour)
+				h.clock.Add(time.Hour)
 				h.status(http.MethodGet, "/api/v1/jobs", h.cookie(t))
 			}
 		},
@@ -76,7 +76,7 @@ func TestSessionEnds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			h.clock.add(time.Second)
+			h.clock.Add(time.Second)
 		},
 		"admin": func(h *harness) {
 			path := "/api/v1/admin/sessions/" + filepath.Base(h.files(t)[0])
@@ -91,7 +91,7 @@ func TestSessionEnds(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			h := open(t, nil)
 			h.last = h.signIn("ann")
-			h.clock.add(time.Hour)
+			h.clock.Add(time.Hour)
 			if got := h.status(http.MethodGet, "/api/v1/jobs", h.last); got != http.StatusOK {
 				t.Fatalf("before: got %d", got)
 			}
@@ -158,7 +158,7 @@ func TestWrongPasswords(t *testing.T) {
 	if got := try("ann", password); got != http.StatusTooManyRequests {
 		t.Errorf("the right password while there are too many: got %d", got)
 	}
-	h.clock.add(time.Minute)
+	h.clock.Add(time.Minute)
 	if got := try("ann", password); got != http.StatusSeeOther {
 		t.Errorf("later: got %d", got)
 	}
@@ -171,7 +171,7 @@ func TestUsersFault(t *testing.T) {
 	if err := os.WriteFile(h.users, []byte("nonsense\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.clock.add(2 * time.Second)
+	h.clock.Add(2 * time.Second)
 	form := url.Values{"name": {"ann"}, "password": {password}}
 	got := h.post(server.SignInPath, nil, form).StatusCode
 	if got != http.StatusServiceUnavailable || h.app.Fault() == nil {
@@ -241,7 +241,7 @@ func TestFirstAdmin(t *testing.T) {
 	if got := h.post(path, nil, form).StatusCode; got != http.StatusSeeOther {
 		t.Errorf("got %d", got)
 	}
-	h.clock.add(2 * time.Second)
+	h.clock.Add(2 * time.Second)
 	if got := h.post(path, nil, url.Values{"name": {"eve"}, "password": {password}}).StatusCode; got != 404 {
 		t.Errorf("the link again: got %d", got)
 	}
@@ -252,7 +252,7 @@ func TestFirstAdmin(t *testing.T) {
 	late.user = "ada"
 	late.changeUser(t, func(u *account.User) error { u.Disabled = true; return nil })
 	path, _ = late.app.FirstAdmin("secret")
-	late.clock.add(time.Hour)
+	late.clock.Add(time.Hour)
 	if got := late.post(path, nil, form).StatusCode; got != http.StatusNotFound {
 		t.Errorf("after an hour: got %d", got)
 	}

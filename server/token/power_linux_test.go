@@ -20,16 +20,7 @@ func TestMain(m *testing.M) {
 // A power cut at any point leaves a token file as it was or as it is: a token that was added is there, one that was
 // revoked does not come back. The controls leave out one sync each.
 func TestPowerCut(t *testing.T) {
-	for _, names := range []bool{false, true} {
-		if cuts, wrong := cutTokens(t, names); cuts < 4 || len(wrong) > 0 {
-			t.Errorf("names at once %t: %d cuts, wrong: %q", names, cuts, wrong)
-		}
-	}
-	for _, ignore := range []string{".tokens.*", "conf"} {
-		if _, wrong := cutTokens(t, false, ignore); len(wrong) == 0 {
-			t.Errorf("nothing is wrong without the syncs of %s: the test is blind", ignore)
-		}
-	}
+	power.CheckEach(t, 4, cutTokens, ".tokens.*", "conf")
 }
 
 // cutTokens adds two tokens, revokes the first and cuts the power at each point.

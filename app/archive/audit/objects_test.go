@@ -2,7 +2,6 @@ package audit_test
 
 import (
 	"archive/tar"
-	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -25,6 +24,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/copies"
 	"github.com/stagepost/stagepost/edge/storage"
 	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/internal/ziptest"
 )
 
 // one is an object of many.
@@ -118,7 +118,7 @@ func TestFlippedByteOfObject(t *testing.T) {
 			o.artifact("bag.tar.gz", tarred(t, packed))
 		}, true},
 		{"a zip in the locations", []string{"one"}, func(o *objects) {
-			o.artifact("bag.zip", zipped(t, packed))
+			o.artifact("bag.zip", string(ziptest.Zip(packed)))
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -242,20 +242,6 @@ func tarred(t *testing.T, files map[string]string) string {
 	}
 	must(t, w.Close())
 	must(t, packed.Close())
-	return b.String()
-}
-
-func zipped(t *testing.T, files map[string]string) string {
-	t.Helper()
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	for name, text := range files {
-		f, err := w.Create(name)
-		must(t, err)
-		_, err = io.WriteString(f, text)
-		must(t, err)
-	}
-	must(t, w.Close())
 	return b.String()
 }
 

@@ -259,20 +259,8 @@ func (i instant) Scan(v any) error {
 // each reads the rows of a query.
 func each[T any](
 	ctx context.Context, db *sql.DB, scan func(row) (T, error), query string, args ...any,
-) (all []T, err error) {
-	r, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	for r.Next() {
-		one, err := scan(r)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, r.Err()
+) ([]T, error) {
+	return sqldb.All(ctx, db, func(r *sql.Rows) (T, error) { return scan(r) }, query, args...)
 }
 
 // row is a row of a result.

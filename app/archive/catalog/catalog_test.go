@@ -106,12 +106,19 @@ func fill(ctx context.Context, c *Catalog, job string) error {
 		func() error { return c.Hold(ctx, Hold{Job: job, Name: "court", By: "eve", Since: day}) },
 		func() error { return c.Release(ctx, job, "court", "eve", day) },
 		func() error { return c.End(ctx, job, Complete, day) },
-		func() error { _, err := c.RequestDeletion(ctx, "d1", job, "eve", "wrong course", day); return err },
+		func() error {
+			_, err := c.RequestDeletion(ctx, Deletion{ID: "d1", Job: job, RequestedBy: "eve", Reason: "wrong course",
+				Requested: day})
+			return err
+		},
 		func() error { _, err := c.DecideDeletion(ctx, "d1", "bob", true, day); return err },
 		func() error { _, err := c.BeginDeletion(ctx, "d1", day); return err },
 		func() error { return deleteCopies(ctx, c, job) },
 		func() error { _, err := c.EndDeletion(ctx, "d1", day); return err },
-		func() error { _, err := c.Erase(ctx, "e1", "moodle", "3", "eve", "request", day); return err },
+		func() error {
+			_, err := c.Erase(ctx, "moodle", "3", Erasure{ID: "e1", By: "eve", Reason: "request", At: day})
+			return err
+		},
 	} {
 		if err := f(); err != nil {
 			return err
@@ -259,7 +266,7 @@ func testOverview(t *testing.T, open opener) {
 	for job, outcome := range map[string]Outcome{"j1": Complete, "j2": Complete, "j3": Failed, "j4": Complete} {
 		must(t, c.End(ctx, job, outcome, day))
 	}
-	_, err := c.RequestDeletion(ctx, "d", "j4", "timer", "", day)
+	_, err := c.RequestDeletion(ctx, Deletion{ID: "d", Job: "j4", RequestedBy: "timer", Requested: day})
 	must(t, err)
 	_, err = c.BeginDeletion(ctx, "d", day)
 	must(t, err)
@@ -347,7 +354,7 @@ func testPeople(t *testing.T, open opener) {
 			t.Errorf("%q finds %v, %v", text, got, err)
 		}
 	}
-	e, err := c.Erase(ctx, "e1", "s", "3", "eve", "request of 2 March", day)
+	e, err := c.Erase(ctx, "s", "3", Erasure{ID: "e1", By: "eve", Reason: "request of 2 March", At: day})
 	if must(t, err); e.Contents != 1 || !slices.Equal(e.Archives, []string{"j1"}) {
 		t.Errorf("got %+v", e)
 	}

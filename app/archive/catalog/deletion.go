@@ -108,27 +108,28 @@ func scanDeletion(r row) (d Deletion, err error) {
 	return d, err
 }
 
-// RequestDeletion requests that an archive is deleted. If its retention time has ended the request is approved at once;
-// else another person has to approve it. [ErrHeld]: a legal hold applies. A repetition with the same id gives the
-// request as it is now.
-func (c *Catalog) RequestDeletion(ctx context.Context, id, job, by, reason string, at time.Time) (Deletion, error) {
-	if id == "" || by == "" {
+// RequestDeletion requests that an archive is deleted: asked has the id, the job, the person, the reason and the time.
+// If its retention time has ended the request is approved at once; else another person has to approve it. [ErrHeld]: a
+// legal hold applies. A repetition with the same id gives the request as it is now.
+func (c *Catalog) RequestDeletion(ctx context.Context, asked Deletion) (Deletion, error) {
+	if asked.ID == "" || asked.RequestedBy == "" {
 		return Deletion{}, errors.New("catalog: a request to delete needs an id and a person")
 	}
 	var d Deletion
 	err := c.enter(ctx, "request deletion", func(tx *sql.Tx) (err error) {
-		if d, err = deletion(ctx, tx, id); !errors.Is(err, ErrNotFound) {
-			if err == nil && d.Job != job {
-				err = fmt.Errorf("%w: request %s is about archive %s", ErrConflict, id, d.Job)
+		if d, err = deletion(ctx, tx, asked.ID); !errors.Is(err, ErrNotFound) {
+			if err == nil && d.Job != asked.Job {
+				err = fmt.Errorf("%w: request %s is about archive %s", ErrConflict, asked.ID, d.Job)
 			}
 			return err
 		}
-		ended, err := deletable(ctx, tx, job, at)
+		ended, err := deletable(ctx, tx, asked.Job, asked.Requested)
 		if err != nil {
 			return err
 		}
 		d = Deletion{
-			ID: id, Job: job, Kind: Early, State: Requested, Reason: reason, RequestedBy: by, Requested: at.UTC(),
+			ID: asked.ID, Job: asked.Job, Kind: Early, State: Requested, Reason: asked.Reason,
+			RequestedBy: asked.RequestedBy, Requested: asked.Requested.UTC(),
 		}
 		if ended {
 			d.Kind, d.State = Retention, Approved

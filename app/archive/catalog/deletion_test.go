@@ -18,13 +18,14 @@ func testTwoPersons(t *testing.T, open opener) {
 		must(t, c.Begin(ctx, Archive{Job: job, Source: "s", Created: day}))
 		must(t, c.PutArtifacts(ctx, job, []Artifact{artifact("a")}))
 		must(t, c.Plan(ctx, job, []string{"x"}, retain, day))
-		_, err := c.RequestDeletion(ctx, "early-"+job, job, "eve", "", day)
+		_, err := c.RequestDeletion(ctx, Deletion{ID: "early-" + job, Job: job, RequestedBy: "eve", Requested: day})
 		want(t, err, ErrConflict) // it is being made
 		must(t, c.End(ctx, job, Complete, day))
 	}
 	make("j1", later)
 	make("j2", time.Time{})
-	d, err := c.RequestDeletion(ctx, "d1", "j1", "eve", "no use", day)
+	d, err := c.RequestDeletion(ctx,
+		Deletion{ID: "d1", Job: "j1", RequestedBy: "eve", Reason: "no use", Requested: day})
 	if must(t, err); d.Kind != Early || d.State != Requested {
 		t.Fatalf("got %+v", d)
 	}
@@ -37,7 +38,7 @@ func testTwoPersons(t *testing.T, open opener) {
 	must(t, err)
 	_, err = c.BeginDeletion(ctx, "d1", day)
 	want(t, err, ErrHeld)
-	_, err = c.RequestDeletion(ctx, "d2", "j1", "eve", "", later)
+	_, err = c.RequestDeletion(ctx, Deletion{ID: "d2", Job: "j1", RequestedBy: "eve", Requested: later})
 	want(t, err, ErrHeld)
 	must(t, c.Release(ctx, "j1", "court", "law", day))
 	_, err = c.BeginDeletion(ctx, "d1", day)
@@ -56,12 +57,13 @@ func testTwoPersons(t *testing.T, open opener) {
 		t.Errorf("the record of the artifacts is gone: %v, %v", all, err)
 	}
 
-	d, err = c.RequestDeletion(ctx, "d3", "j2", "eve", "", later) // no retention time: kept indefinitely
+	// no retention time: kept indefinitely
+	d, err = c.RequestDeletion(ctx, Deletion{ID: "d3", Job: "j2", RequestedBy: "eve", Requested: later})
 	if must(t, err); d.Kind != Early {
 		t.Errorf("got %+v", d)
 	}
 	make("j3", later)
-	d, err = c.RequestDeletion(ctx, "d4", "j3", "timer", "", later)
+	d, err = c.RequestDeletion(ctx, Deletion{ID: "d4", Job: "j3", RequestedBy: "timer", Requested: later})
 	if must(t, err); d.Kind != Retention || d.State != Approved {
 		t.Errorf("got %+v", d)
 	}
@@ -85,7 +87,7 @@ func testOutlived(t *testing.T, open opener) {
 		must(t, c.End(ctx, job, Complete, day))
 	}
 	must(t, c.Hold(ctx, Hold{Job: "j4", Name: "h", By: "law", Since: day}))
-	_, err := c.RequestDeletion(ctx, "d", "j5", "timer", "", day)
+	_, err := c.RequestDeletion(ctx, Deletion{ID: "d", Job: "j5", RequestedBy: "timer", Requested: day})
 	must(t, err)
 	jobs, err := c.Outlived(ctx, day.Add(time.Hour), 0)
 	if must(t, err); !slices.Equal(jobs, []string{"j1"}) {

@@ -2,11 +2,8 @@ package catalog
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stagepost/stagepost/internal/pgtest"
@@ -20,20 +17,7 @@ var server = pgtest.Lazy{Prepare: func(s *pgtest.Server) error {
 		return err
 	}
 	return c.Close()
-}, Reset: emptied()}
-
-// emptied removes all rows, and lets the numbers that the database gives begin anew.
-func emptied() string {
-	var b strings.Builder
-	for _, table := range slices.Backward(tables.Names) {
-		fmt.Fprintf(&b, "DELETE FROM %s.%s;", shared.Name, table)
-		if column := tables.Counter[table]; column != "" {
-			fmt.Fprintf(&b, "SELECT setval(pg_get_serial_sequence('%[1]s.%[2]s', '%[3]s'), 1, false);", shared.Name,
-				table, column)
-		}
-	}
-	return b.String()
-}
+}, Reset: pgtest.Emptied(shared.Name, tables.Names, tables.Counter)}
 
 func TestMain(m *testing.M) {
 	code := m.Run()

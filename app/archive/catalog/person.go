@@ -103,20 +103,22 @@ func (c *Catalog) ContentsOf(ctx context.Context, source, person string) ([]Cont
 
 // Erasure is the record that data of a person were removed from the catalog. It does not name the person.
 type Erasure struct {
-	ID       string // of the request
-	By       string
-	Reason   string
+	ID     string // of the request
+	By     string
+	Reason string
+	At     time.Time
+
 	Contents int64
 	Archives []string // jobs whose packages contain data of the person: they are deleted on their own
-	At       time.Time
 }
 
-// Erase removes a person from the catalog and records it. The packages themselves are not changed: an archive is
+// Erase removes a person from the catalog and records it: made has the id, the person who asked, the reason and the
+// time, and the answer also what contains data of the person. The packages themselves are not changed: an archive is
 // deleted as a whole (see RequestDeletion). A repetition gives the first record.
-func (c *Catalog) Erase(ctx context.Context, id, source, person, by, reason string, at time.Time) (Erasure, error) {
+func (c *Catalog) Erase(ctx context.Context, source, person string, made Erasure) (Erasure, error) {
 	var e Erasure
 	err := c.enter(ctx, "erase person", func(tx *sql.Tx) (err error) {
-		if e, err = scanErasure(tx.QueryRowContext(ctx, "SELECT * FROM erasures WHERE id = ?", id)); err == nil {
+		if e, err = scanErasure(tx.QueryRowContext(ctx, "SELECT * FROM erasures WHERE id = ?", made.ID)); err == nil {
 			return nil
 		} else if !errors.Is(err, sql.ErrNoRows) {
 			return err
@@ -134,11 +136,11 @@ func (c *Catalog) Erase(ctx context.Context, id, source, person, by, reason stri
 			}
 		}
 		_, err = tx.ExecContext(ctx, "INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?)",
-			id, by, reason, e.Contents, jobs, sorted(at))
+			made.ID, made.By, made.Reason, e.Contents, jobs, sorted(made.At))
 		if err != nil {
 			return err
 		}
-		e, err = scanErasure(tx.QueryRowContext(ctx, "SELECT * FROM erasures WHERE id = ?", id))
+		e, err = scanErasure(tx.QueryRowContext(ctx, "SELECT * FROM erasures WHERE id = ?", made.ID))
 		return err
 	})
 	return e, err

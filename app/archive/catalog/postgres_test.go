@@ -264,7 +264,7 @@ func TestServers(t *testing.T) {
 	}
 	// two persons on two servers cannot decide differently
 	must(t, servers[0].End(ctx, "same", Complete, day))
-	_, err := servers[0].RequestDeletion(ctx, "d", "same", "eve", "", day)
+	_, err := servers[0].RequestDeletion(ctx, Deletion{ID: "d", Job: "same", RequestedBy: "eve", Requested: day})
 	must(t, err)
 	decided := make([]error, 2)
 	for n := range decided {
@@ -303,7 +303,7 @@ func TestEndOfAnotherCheck(t *testing.T) {
 // TestConnectionLoss loses a connection at each of its calls in turn. What is there afterwards is what is there without
 // a loss: the number of writes and of attempts would show one that was carried out twice.
 func TestConnectionLoss(t *testing.T) {
-	run := func(at int) (all []string, calls int, cut string) {
+	sqldbtest.Losses(t, *losses, func(at int) (all []string, calls int, cut string) {
 		database := server.Database(t)
 		proxy := server.Server(t).Proxy(t)
 		c, err := OpenPostgres(t.Context(), proxy.Through(database), Options{Installation: "one"})
@@ -316,20 +316,7 @@ func TestConnectionLoss(t *testing.T) {
 		calls, cut = proxy.Calls()
 		proxy.Arm(0)
 		return sqldbtest.Rows(t, c.read, tables.Names, append(numbered, random...)...), calls, cut
-	}
-	want, calls, _ := run(0)
-	cuts := map[string]int{}
-	for at := 1; at <= calls; at += *losses {
-		got, _, cut := run(at)
-		cuts[cut]++
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("call %d, %s (-without a loss +with it):\n%s", at, cut, diff)
-		}
-	}
-	t.Logf("of %d calls: %v", calls, cuts)
-	if len(cuts) < 3 {
-		t.Errorf("lost: %v", cuts)
-	}
+	})
 }
 
 // TestStatements prepares every statement of the package in PostgreSQL.

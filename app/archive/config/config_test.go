@@ -1,7 +1,6 @@
 package archiveconfig
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"os"
@@ -10,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/format/yamlfile"
+	"github.com/stagepost/stagepost/internal/goldentest"
 )
 
 var update = flag.Bool("update", false, "write docs/archive.schema.json instead of comparing it")
@@ -23,40 +21,8 @@ const published = "../../../docs/archive.schema.json"
 // TestSchemaIsPublished compares the published schema with the structs; with -update it writes it. Every key has a
 // sentence.
 func TestSchemaIsPublished(t *testing.T) {
-	want := string(Schema())
-	if *update {
-		if err := os.WriteFile(published, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(published)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/archive.schema.json is stale; run go test ./app/archive/config -update (-structs +page):\n%s", diff)
-	}
-	var doc any
-	if err := json.Unmarshal(got, &doc); err != nil {
-		t.Fatal(err)
-	}
-	var walk func(at string, part any)
-	walk = func(at string, part any) {
-		m, ok := part.(map[string]any)
-		if !ok {
-			return
-		}
-		properties, _ := m["properties"].(map[string]any)
-		for name, one := range properties {
-			if about, _ := one.(map[string]any)["description"].(string); !strings.HasSuffix(about, ".") {
-				t.Errorf("%s.%s has no sentence: %q", at, name, about)
-			}
-			walk(at+"."+name, one)
-		}
-		walk(at+".*", m["additionalProperties"])
-		walk(at+".*", m["items"])
-	}
-	walk("", doc)
+	goldentest.Compare(t, published, Schema(), *update, "go test ./app/archive/config -update")
+	goldentest.Described(t, Schema())
 }
 
 const full = `organization: Example University

@@ -52,7 +52,8 @@ func (s *Store) Expire(ctx context.Context) (deleted []string, err error) {
 				id = d.ID
 			}
 		}
-		_, e := s.o.Catalog.RequestDeletion(ctx, id, job, s.o.Agent, "the retention time has ended", s.o.Now())
+		_, e := s.o.Catalog.RequestDeletion(ctx, catalog.Deletion{ID: id, Job: job, RequestedBy: s.o.Agent,
+			Reason: "the retention time has ended", Requested: s.o.Now()})
 		if e == nil {
 			_, e = s.Delete(ctx, id)
 		}

@@ -226,7 +226,8 @@ func TestDelete(t *testing.T) {
 		if err := f.store.Discard(t.Context(), job, "?"); !errors.Is(err, catalog.ErrConflict) {
 			t.Fatalf("a complete archive is discarded: %v", err)
 		}
-		_, err = f.cat.RequestDeletion(t.Context(), "d", job, "eve", "no use", f.now)
+		_, err = f.cat.RequestDeletion(t.Context(),
+			catalog.Deletion{ID: "d", Job: job, RequestedBy: "eve", Reason: "no use", Requested: f.now})
 		must(t, err)
 		if _, err := f.store.Delete(t.Context(), "d"); !errors.Is(err, catalog.ErrConflict) {
 			t.Fatalf("one person deletes early: %v", err)
@@ -263,7 +264,8 @@ func TestRefusedDeletion(t *testing.T) {
 	must(t, err)
 	must(t, f.cat.End(t.Context(), job, catalog.Complete, f.now))
 	f.now = start.AddDate(2, 0, 0)
-	_, err = f.cat.RequestDeletion(t.Context(), "d", job, "timer", "retention", f.now)
+	_, err = f.cat.RequestDeletion(t.Context(),
+		catalog.Deletion{ID: "d", Job: job, RequestedBy: "timer", Reason: "retention", Requested: f.now})
 	must(t, err)
 	locked := &storage.Error{Location: "b", Op: "delete", Err: errors.New("object lock")}
 	f.at["b"].set(func(op, _ string) error {
@@ -300,7 +302,8 @@ func TestExpire(t *testing.T) {
 		t.Fatalf("deleted although held: %v, %v", deleted, err)
 	}
 	must(t, f.cat.Release(t.Context(), job, "court", "eve", f.now))
-	_, err = f.cat.RequestDeletion(t.Context(), "d", job, "timer", "", f.now) // and then the process crashed
+	_, err = f.cat.RequestDeletion(t.Context(),
+		catalog.Deletion{ID: "d", Job: job, RequestedBy: "timer", Requested: f.now}) // and then the process crashed
 	must(t, err)
 	f.at["b"].set(func(string, string) error { return errDown })
 	if deleted, err := f.store.Expire(t.Context()); !errors.Is(err, errDown) || len(deleted) != 0 {

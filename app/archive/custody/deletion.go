@@ -89,7 +89,9 @@ func (c *Custody) request(ctx context.Context, id job.ID, by, note string) (cata
 	if err != nil {
 		return catalog.Deletion{}, err
 	}
-	return c.o.Catalog.RequestDeletion(ctx, "del-"+strings.ToLower(rand.Text()), string(id), by, note, at)
+	return c.o.Catalog.RequestDeletion(ctx, catalog.Deletion{
+		ID: "del-" + strings.ToLower(rand.Text()), Job: string(id), RequestedBy: by, Reason: note, Requested: at,
+	})
 }
 
 // usable gives the open request to delete an archive, and refuses one that waits for a second person although the

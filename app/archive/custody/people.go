@@ -99,7 +99,8 @@ func (c *Custody) ErasePerson(ctx context.Context, e api.ErasePerson) (api.Archi
 		}
 	}
 	id := "era-" + strings.ToLower(rand.Text())
-	done, err := c.o.Catalog.Erase(ctx, id, e.Source, e.ID, e.Actor, e.Note, c.now())
+	done, err := c.o.Catalog.Erase(ctx, e.Source, e.ID,
+		catalog.Erasure{ID: id, By: e.Actor, Reason: e.Note, At: c.now()})
 	if err != nil {
 		return api.ArchiveErasure{}, err
 	}

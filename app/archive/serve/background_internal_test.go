@@ -12,26 +12,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stagepost/stagepost/engine"
-	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/storetest"
 )
-
-// sharedStore is a store that several servers may use.
-type sharedStore struct{ job.Store }
-
-func (s sharedStore) Properties() job.Properties {
-	p := s.Store.Properties()
-	p.Exclusive = false
-	return p
-}
 
 // TestOnlyTheLeaderRuns: a task of the leader does not run at its times while another server leads, and its failure is
 // not reported then; a signal is for its own server. Control: a task of each server runs.
 func TestOnlyTheLeaderRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var leads atomic.Bool
-		e, err := engine.New(sharedStore{mem.New()}, nil, engine.Options{Leads: leads.Load})
+		e, err := engine.New(storetest.Several{Store: mem.New()}, nil, engine.Options{Leads: leads.Load})
 		must(t, err)
 		a := &App{engine: e, h: &module.Host{Log: slog.New(slog.DiscardHandler)},
 			failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "failures"}, []string{"task"})}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"time"
 	"unicode"
@@ -149,6 +150,16 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Temporary reports whether a later attempt can succeed.
 func (e *Error) Temporary() bool { return e.Transient }
+
+// FileError classifies an error of the file system of this machine. One that is an *[Error] already stays as it is.
+func FileError(op string, err error) error {
+	var known *Error
+	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	final := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrInvalid)
+	return &Error{Op: op, Err: err, Transient: !final}
+}
 
 // ErrContent is a download whose bytes are not those that the source announced.
 var ErrContent = errors.New("the content is not what the source announced")

@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/storetest"
 )
 
 // submitFunc is a [Submitter].
@@ -153,19 +154,13 @@ func TestSubmitTwice(t *testing.T) {
 	})
 }
 
-// sharedStore is a store that several servers may use. It counts the queries for runs of schedules.
-type sharedStore struct {
+// queriedStore counts the queries for runs of schedules.
+type queriedStore struct {
 	job.Store
 	queries *atomic.Int32
 }
 
-func (s sharedStore) Properties() job.Properties {
-	p := s.Store.Properties()
-	p.Exclusive = false
-	return p
-}
-
-func (s sharedStore) List(ctx context.Context, q job.Query) (job.Page, error) {
+func (s queriedStore) List(ctx context.Context, q job.Query) (job.Page, error) {
 	if q.Tag == tagOf("hourly") {
 		s.queries.Add(1)
 	}
@@ -181,7 +176,7 @@ func TestOnlyTheLeaderSchedules(t *testing.T) {
 		var queries [2]atomic.Int32
 		for i, leads := range []func() bool{func() bool { return !second.Load() }, second.Load} {
 			a, jobs := h.open(h.t.TempDir(), h.options.Catalog)
-			store := sharedStore{h.store, &queries[i]}
+			store := queriedStore{storetest.Several{Store: h.store}, &queries[i]}
 			defer h.serveOn(store, engine.Options{Name: string(rune('a' + i)), Leads: leads}, a, jobs)()
 			defer h.schedule(a)()
 		}

@@ -122,12 +122,12 @@ func (c *commands) printCompute(jobs []client.ComputeJob, more bool) error {
 	for i := range jobs {
 		j := &jobs[i]
 		number, why := strconv.FormatInt(j.Number, 10), c.whyShort(j)
-		age, runtime := c.Out.When(j.Created), RuntimeOf(j, time.Now())
+		age, runtime := c.Out.When(j.Created), runtimeOf(j, time.Now())
 		if c.Out.Mode == cli.ModePlain {
-			rows[i] = []string{number, string(j.ID), j.Service, j.User, string(j.State), why, age, runtime, ExitText(j)}
+			rows[i] = []string{number, string(j.ID), j.Service, j.User, string(j.State), why, age, runtime, exitText(j)}
 			continue
 		}
-		rows[i] = []string{number, c.Out.ID(j.ID), j.Service, j.User, string(j.State), age, runtime, ExitText(j), why}
+		rows[i] = []string{number, c.Out.ID(j.ID), j.Service, j.User, string(j.State), age, runtime, exitText(j), why}
 	}
 	heading := []string{"NUMBER", "ID", "SERVICE", "USER", "STATE", "AGE", "RUNTIME", "EXIT", "WHY"}
 	err := c.Out.Rows(heading, rows, 1, nil)
@@ -151,8 +151,8 @@ func (c *commands) whyShort(j *client.ComputeJob) string {
 	return text
 }
 
-// RuntimeOf gives how long a script ran, or has been running.
-func RuntimeOf(j *client.ComputeJob, now time.Time) string {
+// runtimeOf gives how long a script ran, or has been running.
+func runtimeOf(j *client.ComputeJob, now time.Time) string {
 	switch {
 	case j.Ending != nil && j.Ended && j.Ending.WallMS > 0:
 		return quantity.FormatDuration(time.Duration(j.Ending.WallMS) * time.Millisecond)
@@ -164,8 +164,8 @@ func RuntimeOf(j *client.ComputeJob, now time.Time) string {
 	return quantity.FormatDuration(max(0, now.Sub(j.Started)).Round(time.Second))
 }
 
-// ExitText gives how a script ended: its code or the signal.
-func ExitText(j *client.ComputeJob) string {
+// exitText gives how a script ended: its code or the signal.
+func exitText(j *client.ComputeJob) string {
 	switch e := j.Ending; {
 	case e == nil || !j.Ended:
 		return ""

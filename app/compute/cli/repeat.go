@@ -17,11 +17,7 @@ import (
 
 // clone makes a new compute job of the files of another.
 func (c *commands) clone() *cobra.Command {
-	var r client.ComputeRepeat
-	var a jobs.Act
-	var env, labels, limits []string
-	var priority int
-	var callback string
+	var f cloneFlags
 	cmd := &cobra.Command{
 		Use:   "clone ID",
 		Short: "Make a new compute job of the files of another, with changes",
@@ -34,25 +30,10 @@ NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
-			var err error
-			if r.Env, err = variables(env); err != nil {
+			r, err := f.order(cmd)
+			if err != nil {
 				return err
 			}
-			if r.Labels, err = pairs("label", labels); err != nil {
-				return err
-			}
-			if len(limits) > 0 {
-				if r.Limits, err = api.ParseComputeLimits(strings.Join(limits, ",")); err != nil {
-					return cli.Usagef("--limit: %w", err)
-				}
-			}
-			if cmd.Flags().Changed("callback") {
-				r.Callback = &callback
-			}
-			if cmd.Flags().Changed("priority") {
-				r.Priority = &priority
-			}
-			r.Note, r.Actor, r.As = a.Note, cli.Whoami(a.Actor), a.As
 			api, err := c.API()
 			if err != nil {
 				return err
@@ -68,22 +49,60 @@ NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
 			return c.jobLine(&j, []string{"ID", "STATE", "OUTCOME"})
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&r.Service, "service", "", "another service")
-	f.StringVar(&r.Name, "name", "", "another name")
-	f.StringArrayVarP(&env, "env", "e", nil, "a variable: NAME=VALUE; NAME= takes it away; may be given again")
-	f.StringArrayVar(&limits, "limit", nil, "other limits, such as wall=10m,memory=2GiB")
-	f.StringArrayVar(&labels, "label", nil, "other labels, in place of all: NAME=VALUE; may be given again")
-	f.StringSliceVar(&r.Requires, "requires", nil, "other required labels, in place of all, with commas between")
-	f.StringVar(&r.Key, "key", "", "idempotency key: a second order with it gives the job of the first")
-	f.IntVar(&priority, "priority", job.DefaultPriority, "0 goes first, 99 last")
-	f.StringVar(&callback, "callback", "", "another URL that is notified of the job's end; empty: none")
-	cli.Recorded(cmd, &a.Note, &a.Actor)
-	f.StringVar(&a.As, "as", "",
-		"who asks: operator or owner; defaults to owner if the token is a user's, else to operator")
+	f.bind(cmd)
 	c.Complete(cmd, "as", "operator", "owner")
 	c.completeCompute(cmd)
 	return cmd
+}
+
+// cloneFlags are the flags that state what is other in the new job.
+type cloneFlags struct {
+	repeat              client.ComputeRepeat
+	act                 jobs.Act
+	env, labels, limits []string
+	priority            int
+	callback            string
+}
+
+func (f *cloneFlags) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.repeat.Service, "service", "", "another service")
+	flags.StringVar(&f.repeat.Name, "name", "", "another name")
+	flags.StringArrayVarP(&f.env, "env", "e", nil, "a variable: NAME=VALUE; NAME= takes it away; may be given again")
+	flags.StringArrayVar(&f.limits, "limit", nil, "other limits, such as wall=10m,memory=2GiB")
+	flags.StringArrayVar(&f.labels, "label", nil, "other labels, in place of all: NAME=VALUE; may be given again")
+	flags.StringSliceVar(&f.repeat.Requires, "requires", nil,
+		"other required labels, in place of all, with commas between")
+	flags.StringVar(&f.repeat.Key, "key", "", "idempotency key: a second order with it gives the job of the first")
+	flags.IntVar(&f.priority, "priority", job.DefaultPriority, "0 goes first, 99 last")
+	flags.StringVar(&f.callback, "callback", "", "another URL that is notified of the job's end; empty: none")
+	cli.Recorded(cmd, &f.act.Note, &f.act.Actor)
+	flags.StringVar(&f.act.As, "as", "",
+		"who asks: operator or owner; defaults to owner if the token is a user's, else to operator")
+}
+
+// order returns what the flags of a call request.
+func (f *cloneFlags) order(cmd *cobra.Command) (r client.ComputeRepeat, err error) {
+	r = f.repeat
+	if r.Env, err = variables(f.env); err != nil {
+		return r, err
+	}
+	if r.Labels, err = pairs("label", f.labels); err != nil {
+		return r, err
+	}
+	if len(f.limits) > 0 {
+		if r.Limits, err = api.ParseComputeLimits(strings.Join(f.limits, ",")); err != nil {
+			return r, cli.Usagef("--limit: %w", err)
+		}
+	}
+	if cmd.Flags().Changed("callback") {
+		r.Callback = &f.callback
+	}
+	if cmd.Flags().Changed("priority") {
+		r.Priority = &f.priority
+	}
+	r.Note, r.Actor, r.As = f.act.Note, cli.Whoami(f.act.Actor), f.act.As
+	return r, nil
 }
 
 // computeEvents are the events of people that compute jobs have calls of their own for: a cancellation waits for a job

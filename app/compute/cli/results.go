@@ -297,8 +297,8 @@ func unpackTo(ctx context.Context, name, out string) error {
 		return err
 	}
 	defer root.Close()
-	_, err = unpack.Unpack(ctx, f, info.Size(), "results.zip", root, filepath.Base(out),
-		unpack.Limits{Files: 2_000_000, Ratio: 1 << 40})
+	_, err = unpack.Unpack(ctx, unpack.Archive{Content: f, Size: info.Size(), Name: "results.zip"}, root,
+		filepath.Base(out), unpack.Limits{Files: 2_000_000, Ratio: 1 << 40})
 	return err
 }
 

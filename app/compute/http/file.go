@@ -109,7 +109,7 @@ func filesOf(app Compute, j *job.Job) ([]api.ComputeFile, error) {
 	return all, nil
 }
 
-// opened are the results of a job, open.
+// openedResults are the results of a job, open.
 type openedResults struct {
 	*zip.Reader
 	file  *os.File

@@ -1,8 +1,6 @@
 package computehttp_test
 
 import (
-	"github.com/stagepost/stagepost/server/servertest"
-
 	"archive/zip"
 	"bytes"
 	"context"
@@ -27,6 +25,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/store/mem"
 )
 

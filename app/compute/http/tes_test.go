@@ -79,7 +79,9 @@ func TestTESRoundTrip(t *testing.T) {
 		"executors":[{"image":"ubuntu","command":["cat","/data/in.txt"],"stdout":"/data/greeting","env":{"A":"b"}},{"image":"ubuntu","command":["false"],"ignore_error":true},{"image":"ubuntu","command":["x"]}],
 		"volumes":["/vol"],"tags":{"w":"1,2"}}`)
 	p := c.runs(id)
-	if l := p.parcel.Limits; p.inputs["tes.in.0"] != "given" || !strings.Contains(p.inputs["run.sh"], `exec env -- A='b' "$nice" -n 0 -- 'cat' "$tes"'/data/in.txt'`) || l.Cores != 2 || l.Memory != 3<<29 || l.Wall.Minutes() != 30 {
+	l, run := p.parcel.Limits, `exec env -- A='b' "$nice" -n 0 -- 'cat' "$tes"'/data/in.txt'`
+	if p.inputs["tes.in.0"] != "given" || !strings.Contains(p.inputs["run.sh"], run) || l.Cores != 2 ||
+		l.Memory != 3<<29 || l.Wall.Minutes() != 30 {
 		t.Errorf("the agent got %v, %+v", p.inputs, l)
 	}
 	if got, text := c.shown(id, ""); got.State != tes.Running || strings.Contains(text, "name") {
@@ -320,7 +322,8 @@ func TestTESKeys(t *testing.T) {
 	if again := c.created(send(body)); again != first {
 		t.Error("a second task was made")
 	}
-	for _, other := range []string{command("y", `,"inputs":[{"path":"/a","content":"x"}]`), strings.Replace(body, `"content":"x"`, `"content":"y"`, 1), command("x", "")} {
+	for _, other := range []string{command("y", `,"inputs":[{"path":"/a","content":"x"}]`),
+		strings.Replace(body, `"content":"x"`, `"content":"y"`, 1), command("x", "")} {
 		c.Problem(send(other), http.StatusConflict, job.Conflict)
 	}
 	order := func(command string) *http.Request {
@@ -356,7 +359,9 @@ func TestTESRefused(t *testing.T) {
 	}
 	_, text := c.get("/ga4gh/tes/v1/service-info")
 	var info tes.Info
-	if err := json.Unmarshal([]byte(text), &info); err != nil || info.Type != (tes.InfoType{Group: "org.ga4gh", Artifact: "tes", Version: "1.1.0"}) || !strings.Contains(text, `"tesResources_backend_parameters":["wall"`) || !strings.Contains(text, `"storage":[]`) {
+	kind := tes.InfoType{Group: "org.ga4gh", Artifact: "tes", Version: "1.1.0"}
+	if err := json.Unmarshal([]byte(text), &info); err != nil || info.Type != kind ||
+		!strings.Contains(text, `"tesResources_backend_parameters":["wall"`) || !strings.Contains(text, `"storage":[]`) {
 		t.Errorf("got %s", text)
 	}
 	off := openCompute(t, nil)

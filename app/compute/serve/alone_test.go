@@ -5,19 +5,10 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute/serviceconfig"
-	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/storetest"
 )
-
-// several is a store that several servers may use.
-type several struct{ job.Store }
-
-func (s several) Properties() job.Properties {
-	p := s.Store.Properties()
-	p.Exclusive = false
-	return p
-}
 
 // TestAloneOnly: what other servers of a store could not reach is refused with what to do instead. Control: on a store
 // that one process owns, nothing is refused.
@@ -33,7 +24,7 @@ func TestAloneOnly(t *testing.T) {
 		"tasks of TES":    {Settings{TESImages: "image=service"}, &serviceconfig.Config{}, "compute.tes.images"},
 		"nothing of it":   {Settings{}, &serviceconfig.Config{Agents: []serviceconfig.Agent{{Name: "near"}}}, ""},
 	} {
-		err := aloneOnly(&module.Host{Store: several{mem.New()}}, &c.s, c.all)
+		err := aloneOnly(&module.Host{Store: storetest.Several{Store: mem.New()}}, &c.s, c.all)
 		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", what, err)
 		}

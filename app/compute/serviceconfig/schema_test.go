@@ -1,16 +1,15 @@
 package serviceconfig_test
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/app/compute/serviceconfig"
+	"github.com/stagepost/stagepost/internal/goldentest"
 )
 
 var update = flag.Bool("update", false, "write docs/services.schema.json instead of comparing it")
@@ -20,39 +19,8 @@ const published = "../../../docs/services.schema.json"
 // TestSchemaIsPublished holds the published schema against the structs; with -update it writes it. Every key has a
 // sentence.
 func TestSchemaIsPublished(t *testing.T) {
-	want := string(serviceconfig.Schema())
-	if *update {
-		if err := os.WriteFile(published, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(published)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/services.schema.json is stale; run go test ./app/compute/serviceconfig -update (-structs +page):\n%s", diff)
-	}
-	var doc any
-	if err := json.Unmarshal(got, &doc); err != nil {
-		t.Fatal(err)
-	}
-	var look func(at string, part any)
-	look = func(at string, part any) {
-		m, ok := part.(map[string]any)
-		if !ok {
-			return
-		}
-		properties, _ := m["properties"].(map[string]any)
-		for name, one := range properties {
-			if about, _ := one.(map[string]any)["description"].(string); !strings.HasSuffix(about, ".") {
-				t.Errorf("%s.%s is not described: %q", at, name, about)
-			}
-			look(at+"."+name, one)
-		}
-		look(at+".*", m["additionalProperties"])
-	}
-	look("", doc)
+	goldentest.Compare(t, published, serviceconfig.Schema(), *update, "go test ./app/compute/serviceconfig -update")
+	goldentest.Described(t, serviceconfig.Schema())
 }
 
 // TestExcerpts: a mistake is shown with its line and a caret; values of variables and of keys that are not known are

@@ -14,14 +14,7 @@ func TestMain(m *testing.M) {
 
 // Outputs that were copied stay after a power cut. The controls leave out one sync each.
 func TestPowerCut(t *testing.T) {
-	if lost := lostOutputs(t); len(lost) > 0 {
-		t.Errorf("lost: %q", lost)
-	}
-	for _, ignore := range []string{".tes-*", "sub", "deep"} {
-		if lost := lostOutputs(t, ignore); len(lost) == 0 {
-			t.Errorf("nothing is lost without the syncs of %s: the test is blind", ignore)
-		}
-	}
+	power.Check(t, lostOutputs, ".tes-*", "sub", "deep")
 }
 
 func lostOutputs(t *testing.T, ignore ...string) []string {

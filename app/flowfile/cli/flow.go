@@ -139,20 +139,25 @@ func flowStates() []string {
 }
 
 func (c *commands) flowSuspend(o *flowFlags) *cobra.Command {
-	return c.flowEvent(o, flow.Suspend, "suspend ID...", "Pause flows when their running tasks have ended",
-		`Asks flows to pause: no task is started, and those that run end and are stored. The flow is SUSPENDING until then and SUSPENDED afterwards; if these
+	return c.flowEvent(o, flow.Suspend, &cobra.Command{
+		Use: "suspend ID...", Short: "Pause flows when their running tasks have ended",
+		Long: `Asks flows to pause: no task is started, and those that run end and are stored. The flow is SUSPENDING until then and SUSPENDED afterwards; if these
 were the last tasks, it has ended. stagepost flow resume goes on with it.`,
-		"  stagepost flow suspend flw_01J9... --note 'the array is being replaced'", c.completeFlows("RUNNING"))
+		Example:           "  stagepost flow suspend flw_01J9... --note 'the array is being replaced'",
+		ValidArgsFunction: c.completeFlows("RUNNING"),
+	})
 }
 
 func (c *commands) flowReset(o *flowFlags) *cobra.Command {
-	return c.flowEvent(o, flow.Reset, "reset ID...", "Remove all results of flows, and begin anew",
-		`Resets flows and all their tasks to PENDING, in one commit: results, failures and the histories of retry controllers are removed. Nothing is reverted by this:
+	return c.flowEvent(o, flow.Reset, &cobra.Command{
+		Use: "reset ID...", Short: "Remove all results of flows, and begin anew",
+		Long: `Resets flows and all their tasks to PENDING, in one commit: results, failures and the histories of retry controllers are removed. Nothing is reverted by this:
 what tasks have done outside stays done. A worker begins the flow anew at once. It needs --confirm.
 
 It is for flows that have ended or are SUSPENDED. A REVERTED flow can be run again in no other way.`,
-		"  stagepost flow reset flw_01J9... --confirm --note 'with the new license file'",
-		c.completeFlows("SUCCESS", "FAILURE", "REVERTED", "SUSPENDED"))
+		Example:           "  stagepost flow reset flw_01J9... --confirm --note 'with the new license file'",
+		ValidArgsFunction: c.completeFlows("SUCCESS", "FAILURE", "REVERTED", "SUSPENDED"),
+	})
 }
 
 func (c *commands) flowCancel(o *flowFlags) *cobra.Command {
@@ -162,15 +167,17 @@ func (c *commands) flowCancel(o *flowFlags) *cobra.Command {
 			return flow.Halt
 		}
 		return flow.Cancel
-	}, "cancel ID...", "End flows, and roll back what they have done",
-		`Ends flows: nothing new is started, running tasks end, and what was done is reverted. A flow is REVERTED then, or in FAILURE if a revert fails. One in FAILURE is rolled
+	}, &cobra.Command{
+		Use: "cancel ID...", Short: "End flows, and roll back what they have done",
+		Long: `Ends flows: nothing new is started, running tasks end, and what was done is reverted. A flow is REVERTED then, or in FAILURE if a revert fails. One in FAILURE is rolled
 back as far as it remains. The request is stored: it survives a crash of the worker.
 
 With --keep nothing is reverted: the flow ends in FAILURE, and stagepost flow resume goes on from there. In the API and in histories this is the event stop. With --now running
 commands are interrupted; otherwise they end by themselves first. A second request replaces the first.`,
-		"  stagepost flow cancel flw_01J9... --note 'the wrong image'\n"+
+		Example: "  stagepost flow cancel flw_01J9... --note 'the wrong image'\n" +
 			"  stagepost flow cancel flw_01J9... --keep --now",
-		c.completeFlows("PENDING", "RUNNING", "SUSPENDING", "SUSPENDED", "RESUMING", "FAILURE"))
+		ValidArgsFunction: c.completeFlows("PENDING", "RUNNING", "SUSPENDING", "SUSPENDED", "RESUMING", "FAILURE"),
+	})
 	cmd.Flags().BoolVar(&keep, "keep", false, "revert nothing: what was done stays")
 	cmd.Flags().BoolVar(&now, "now", false, "interrupt running commands")
 	return cmd
@@ -212,38 +219,38 @@ then; stagepost flow resume or flow cancel goes on with the tasks before it.`,
 }
 
 func (c *commands) flowDelete(o *flowFlags) *cobra.Command {
-	return c.flowEvent(o, flow.Delete, "delete ID...", "Delete flows that have ended; their history stays",
-		`Deletes flows that have ended. Their large values are removed; record and history stay as a tombstone until records.keep has passed. What the flows did outside stays: a flow in
+	return c.flowEvent(o, flow.Delete, &cobra.Command{
+		Use: "delete ID...", Short: "Delete flows that have ended; their history stays",
+		Long: `Deletes flows that have ended. Their large values are removed; record and history stay as a tombstone until records.keep has passed. What the flows did outside stays: a flow in
 FAILURE whose effects were not all reverted is deleted only with --confirm.`,
-		"  stagepost flow delete flw_01J9... --note 'a test'", c.completeFlows("SUCCESS", "FAILURE", "REVERTED"))
+		Example:           "  stagepost flow delete flw_01J9... --note 'a test'",
+		ValidArgsFunction: c.completeFlows("SUCCESS", "FAILURE", "REVERTED"),
+	})
 }
 
-// flowEvent makes a command of an event of flows.
-func (c *commands) flowEvent(o *flowFlags, e lifecycle.Event, use, short, long, example string,
-	ids cobra.CompletionFunc) *cobra.Command {
-	return c.flowEvents(o, func(*client.Act) lifecycle.Event { return e }, use, short, long, example, ids)
+// flowEvent completes a command whose call is an event of flows.
+func (c *commands) flowEvent(o *flowFlags, e lifecycle.Event, cmd *cobra.Command) *cobra.Command {
+	return c.flowEvents(o, func(*client.Act) lifecycle.Event { return e }, cmd)
 }
 
-// flowEvents makes a command of the event that its flags choose.
-func (c *commands) flowEvents(o *flowFlags, choose func(*client.Act) lifecycle.Event, use, short, long, example string,
-	ids cobra.CompletionFunc) *cobra.Command {
+// flowEvents completes a command whose call is the event that its flags choose.
+func (c *commands) flowEvents(o *flowFlags, choose func(*client.Act) lifecycle.Event,
+	cmd *cobra.Command) *cobra.Command {
 	var a jobs.Act
-	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example, Args: cobra.MinimumNArgs(1), ValidArgsFunction: ids,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
-				body := a.Body()
-				e := choose(&body)
-				do := func(id job.ID) (client.Job, error) {
-					j, err := c.flowOf(ctx, api, string(id))
-					if err != nil {
-						return j, err
-					}
-					return api.Do(ctx, j.ID, e, body)
+	cmd.Args = cobra.MinimumNArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
+			body := a.Body()
+			e := choose(&body)
+			do := func(id job.ID) (client.Job, error) {
+				j, err := c.flowOf(ctx, api, string(id))
+				if err != nil {
+					return j, err
 				}
-				return c.Each(args, do, c.Done(e), "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
-			})
-		},
+				return api.Do(ctx, j.ID, e, body)
+			}
+			return c.Each(args, do, c.Done(e), "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
+		})
 	}
 	a.Bind(cmd)
 	c.Complete(cmd, "as", "operator", "owner")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	flowhttp "github.com/stagepost/stagepost/app/flowfile/http"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/draw"
 	"github.com/stagepost/stagepost/flow/durable"
+	"github.com/stagepost/stagepost/internal/goldentest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/servertest"
 )
@@ -204,16 +204,8 @@ func TestLargeTree(t *testing.T) {
 
 // TestStyleOfPictures compares flow-picture.css with the style sheet of package draw.
 func TestStyleOfPictures(t *testing.T) {
-	const file = "pages/flow-picture.css"
-	if *update {
-		if err := os.WriteFile(file, []byte(draw.Style), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil || string(got) != draw.Style {
-		t.Errorf("%s is stale; run go test ./app/flowfile/http -run TestStyle -update: %v", file, err)
-	}
+	goldentest.Compare(t, "pages/flow-picture.css", []byte(draw.Style), *update,
+		"go test ./app/flowfile/http -run TestStyle -update")
 }
 
 var update = flag.Bool("update", false, "write the generated style sheet instead of comparing it")

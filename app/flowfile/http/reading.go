@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// longestLook is how long the reading of a flow may take.
+// longestReading is how long the reading of a flow may take.
 const longestReading = 30 * time.Second
 
 // views shares readings of a flow among the requests that ask for it at the same time: a page with pictures reads a

@@ -5,6 +5,7 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/polltest"
 )
 
 func sh(text string) *Command {
@@ -102,14 +105,8 @@ func TestLocalEndsAll(t *testing.T) {
 			if n < 2 {
 				t.Fatalf("the child did not begin: %d", n)
 			}
-			tick := time.NewTicker(time.Millisecond)
-			defer tick.Stop()
 			// its new parent may take a moment to collect it
-			for deadline := time.Now().Add(30 * time.Second); alive(n); <-tick.C {
-				if time.Now().After(deadline) {
-					t.Fatalf("process %d survives", n)
-				}
-			}
+			polltest.Until(t, fmt.Sprintf("the end of process %d", n), func() bool { return !alive(n) })
 		})
 	}
 }

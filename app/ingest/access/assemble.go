@@ -248,7 +248,7 @@ func (t *task) damaged(f *ingest.StoredFile, faults []*fault) {
 	}
 }
 
-// progress is reported at intervals, not for every piece.
+// progressEvery is the number of bytes after which progress is reported.
 const progressEvery = 8 << 20
 
 // counted reports how much was read.

@@ -19,15 +19,7 @@ func TestMain(m *testing.M) {
 // A package that is Completed has its plan on the disk, and a token that was given the key that it follows from. The
 // controls leave out one sync each.
 func TestPowerCut(t *testing.T) {
-	if lost := lostPackages(t); len(lost) > 0 {
-		t.Errorf("lost: %q", lost)
-	}
-	for _, ignore := range []string{"plan-e*", "acc_*", dirName, aboutName, tagsName, "manifest-sha512.txt", keyName +
-		"-*"} {
-		if lost := lostPackages(t, ignore); len(lost) == 0 {
-			t.Errorf("nothing is lost without the syncs of %s: the test is blind", ignore)
-		}
-	}
+	power.Check(t, lostPackages, "plan-e*", "acc_*", dirName, aboutName, tagsName, "manifest-sha512.txt", keyName+"-*")
 }
 
 // lostPackages makes a package and cuts the power before the commit that completes it.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
 	"github.com/stagepost/stagepost/app/ingest/fsck"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/host"

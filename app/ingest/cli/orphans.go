@@ -9,11 +9,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
 	"github.com/stagepost/stagepost/app/ingest/orphans"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
-	"golang.org/x/term"
 )
 
 func (c *commands) orphans() *cobra.Command {

@@ -46,7 +46,7 @@ last report that was sent. As text it is the body of the mail; csv-completed and
 			case "json":
 				return c.Out.Indent(text)
 			case "text":
-				return c.printReport(CleanLines(text))
+				return c.printReport(cleanLines(text))
 			}
 			_, err = c.Out.Write(text)
 			return err
@@ -70,8 +70,8 @@ func (c *commands) printReport(text string) error {
 	return nil
 }
 
-// CleanLines cleans each line of a text and keeps the lines and the tabs at their beginning.
-func CleanLines(text []byte) string {
+// cleanLines cleans each line of a text and keeps the lines and the tabs at their beginning.
+func cleanLines(text []byte) string {
 	var out strings.Builder
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")

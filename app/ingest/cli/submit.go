@@ -2,6 +2,7 @@ package ingestcli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,20 +30,13 @@ With --key the same submission can be sent again after a broken connection: the 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
-			payload := c.In
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return cli.Usage(err)
-				}
-				defer f.Close()
-				if info, err := f.Stat(); err == nil && info.IsDir() {
-					return cli.Usagef("%s is a directory: pack it (zip, tar) or write a manifest", args[0])
-				}
-				payload = f
-				if s.Filename == "" {
-					s.Filename = filepath.Base(args[0])
-				}
+			payload, done, err := c.payload(args[0])
+			if err != nil {
+				return err
+			}
+			defer done()
+			if s.Filename == "" && args[0] != "-" {
+				s.Filename = filepath.Base(args[0])
 			}
 			if cmd.Flags().Changed("priority") {
 				s.Priority = &priority
@@ -77,6 +71,23 @@ With --key the same submission can be sent again after a broken connection: the 
 		"single-file-batch-manifest")
 	c.CompleteNames(cmd)
 	return cmd
+}
+
+// payload opens a file, or takes standard input for "-". The caller calls done when it has been read.
+func (c *commands) payload(name string) (payload io.Reader, done func(), err error) {
+	if name == "-" {
+		return c.In, func() {}, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, cli.Usage(err)
+	}
+	done = func() { _ = f.Close() } // it was only read
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		done()
+		return nil, nil, cli.Usagef("%s is a directory: pack it (zip, tar) or write a manifest", name)
+	}
+	return f, done, nil
 }
 
 // bindSubmission adds the flags that describe a payload.

@@ -79,9 +79,9 @@ func (c *Checker) report(ctx context.Context, of inventory.Copy, known, faults [
 		}
 		what := object + " " + faults[i].Path
 		c.Log.Error("fixity fault", "location",
-			of.Place, "object", of.ARK, "version", of.Version, "file", faults[i].Path, "fault", Text(&faults[i]),
+			of.Place, "object", of.ARK, "version", of.Version, "file", faults[i].Path, "fault", faultText(&faults[i]),
 			"job", of.Job)
-		if err := c.Audit(ctx, "fixity-fault", what, Text(&faults[i])); err != nil {
+		if err := c.Audit(ctx, "fixity-fault", what, faultText(&faults[i])); err != nil {
 			return err
 		}
 	}
@@ -96,8 +96,8 @@ func (c *Checker) report(ctx context.Context, of inventory.Copy, known, faults [
 	return nil
 }
 
-// Text describes the fault of a file in one line.
-func Text(f *inventory.Fault) string {
+// faultText describes the fault of a file in one line.
+func faultText(f *inventory.Fault) string {
 	text := f.Kind
 	if f.Expected != "" || f.Found != "" {
 		text += fmt.Sprintf(": %s expected %s, found %s", cmp.Or(f.Algorithm, "digest"), cmp.Or(f.Expected, "nothing"),

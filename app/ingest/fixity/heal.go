@@ -101,7 +101,7 @@ func (c *Checker) sound(ctx context.Context, from *ocfl.Root, has, want []invent
 			return err
 		}
 		if len(all.faults) > 0 {
-			return fmt.Errorf("the object is damaged there: %s: %s", all.faults[0].Path, Text(&all.faults[0]))
+			return fmt.Errorf("the object is damaged there: %s: %s", all.faults[0].Path, faultText(&all.faults[0]))
 		}
 	}
 	return nil

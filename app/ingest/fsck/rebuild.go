@@ -255,8 +255,7 @@ func (r *rebuilding) object(ctx context.Context, dir, home string) error {
 	if known, err := r.inventory.Has(ctx, ark); err != nil || known {
 		return err
 	}
-	copies := map[string]*ocfl.Object{}
-	lead := ""
+	o := rebuiltObject{ark: ark, copies: map[string]*ocfl.Object{}, sizes: map[string]summed{}}
 	for _, d := range r.inOrder() {
 		object, err := r.open[d].Object(ark)
 		switch {
@@ -266,16 +265,15 @@ func (r *rebuilding) object(ctx context.Context, dir, home string) error {
 			r.fault("the storage location %s: %v", d, err)
 			continue
 		}
-		if copies[d] = object; lead == "" || len(object.Versions()) > len(copies[lead].Versions()) {
-			lead = d
+		if o.copies[d] = object; o.lead == "" || len(object.Versions()) > len(o.copies[o.lead].Versions()) {
+			o.lead = d
 		}
 	}
-	if lead == "" {
+	if o.lead == "" {
 		return nil
 	}
-	sizes := map[string]summed{}
-	for i, name := range copies[lead].Versions() {
-		if err := r.version(ctx, ark, i, name, lead, copies, sizes); err != nil {
+	for i, name := range o.copies[o.lead].Versions() {
+		if err := r.version(ctx, &o, i, name); err != nil {
 			return fmt.Errorf("%s of %s: %w", name, ark, err)
 		}
 	}
@@ -289,39 +287,46 @@ func (r *rebuilding) object(ctx context.Context, dir, home string) error {
 	return nil
 }
 
-// version enters one version, unless its job is there and has not recorded it: it will, or has failed.
-func (r *rebuilding) version(ctx context.Context, ark string, i int, name, lead string, copies map[string]*ocfl.Object,
-	sizes map[string]summed) error {
-	object := copies[lead]
+// rebuiltObject is an object whose versions are entered.
+type rebuiltObject struct {
+	ark    string
+	copies map[string]*ocfl.Object // by storage location
+	lead   string                  // the location with most versions
+	sizes  map[string]summed       // of the content files that were read
+}
+
+// version enters version i, unless its job is there and has not recorded it: it will, or has failed.
+func (r *rebuilding) version(ctx context.Context, o *rebuiltObject, i int, name string) error {
+	object := o.copies[o.lead]
 	block := object.Inventory().Versions[name]
 	j, err := r.record(ctx, block.Key())
 	if err != nil {
 		return err
 	}
-	e, minted, err := r.entry(object, ark, name, j)
+	e, minted, err := r.entry(object, o.ark, name, j)
 	if err != nil {
 		return err
 	}
 	for _, d := range r.inOrder() {
-		other := copies[d]
+		other := o.copies[d]
 		if other == nil || i >= len(other.Versions()) {
 			continue
 		}
 		there := other.Versions()[i]
 		if !sameState(object, name, other, there) {
-			r.fault("the storage locations disagree about %s: %s of %s is not %s of %s, which was entered", ark, there,
-				d, name, lead)
+			r.fault("the storage locations disagree about %s: %s of %s is not %s of %s, which was entered", o.ark,
+				there, d, name, o.lead)
 			continue
 		}
 		e.Places = append(e.Places, inventory.Place{Dir: d, Name: there})
 	}
-	if err := r.inventory.EnterName(ctx, e.Job, ark, e.Owner, minted, e.LocalIDs); err != nil {
+	if err := r.inventory.EnterName(ctx, e.Job, o.ark, e.Owner, minted, e.LocalIDs); err != nil {
 		return err
 	}
 	if j != nil && !record.IsRecorded(j) {
 		return nil
 	}
-	if err := r.inventory.Record(ctx, e, r.files(ctx, object, name, lead, sizes)); err != nil {
+	if err := r.inventory.Record(ctx, e, r.files(ctx, object, name, o.lead, o.sizes)); err != nil {
 		return err
 	}
 	r.done.Versions++

@@ -21,7 +21,6 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
-
 	lc "github.com/stagepost/stagepost/lifecycle"
 )
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
@@ -150,11 +151,4 @@ func (v *batchView) Class() string {
 }
 
 // Name is what a depositor would call the object.
-func (l batchList) Name(j api.JobReport) string {
-	for _, s := range []string{j.Title, j.Filename, j.URL} {
-		if s != "" {
-			return s
-		}
-	}
-	return "payload"
-}
+func (l batchList) Name(j api.JobReport) string { return report.NameOf(&j) }

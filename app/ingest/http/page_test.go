@@ -1,19 +1,14 @@
 package ingesthttp_test
 
 import (
-	"github.com/stagepost/stagepost/server/listen"
-	"github.com/stagepost/stagepost/server/servertest"
-
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +17,10 @@ import (
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/svgtest"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/listen"
+	"github.com/stagepost/stagepost/server/servertest"
 )
 
 // reporter is an ingest with one report.
@@ -358,40 +356,10 @@ func TestContrast(t *testing.T) {
 		for _, front := range []string{"text", "quiet", "link"} {
 			for _, ground := range []string{"ground", "open", "done", "failed"} {
 				// of a colour that is missing it is not a number
-				if ratio := contrast(colours[front], colours[ground]); !(ratio >= 4.5) {
+				if ratio := svgtest.Contrast(colours[front], colours[ground]); !(ratio >= 4.5) {
 					t.Errorf("scheme %d: %s on %s is %.1f to 1", i, front, ground, ratio)
 				}
 			}
 		}
 	}
-	if ratio := contrast("#777777", "#ffffff"); ratio >= 4.5 {
-		t.Errorf("control: a grey known to be too light has %.2f", ratio)
-	}
-}
-
-// contrast is the contrast ratio of WCAG 2.1; a colour that is missing has none.
-func contrast(a, b string) float64 {
-	x, y := luminance(a), luminance(b)
-	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
-}
-
-func luminance(colour string) float64 {
-	if len(colour) != 7 {
-		return math.NaN()
-	}
-	sum := 0.0
-	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
-		n, err := strconv.ParseUint(colour[1+2*i:3+2*i], 16, 8)
-		if err != nil {
-			return math.NaN()
-		}
-		c := float64(n) / 255
-		if c <= 0.03928 {
-			c /= 12.92
-		} else {
-			c = math.Pow((c+0.055)/1.055, 2.4)
-		}
-		sum += weight * c
-	}
-	return sum
 }

@@ -1,8 +1,6 @@
 package ingesthttp_test
 
 import (
-	"github.com/stagepost/stagepost/server/servertest"
-
 	"context"
 	"io"
 	"net/http"
@@ -14,6 +12,7 @@ import (
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/servertest"
 )
 
 // receiver is an application that reports the first bytes of a payload.

@@ -18,16 +18,16 @@ const (
 	// adding a version, from Storing until it is recorded; the name is the object's ARK
 	ObjectLock    LockKind = "object"
 	InventoryLock LockKind = "inventory" // entering a version, while Recording; the name is the object's ARK
-	// getting an identifier from a minter, until it is settled; the name is LocalIDName
+	// getting an identifier from a minter, until it is settled; the name is localIDName
 	LocalIDLock LockKind = "local-id"
 )
 
 // LockKinds lists all kinds.
 func LockKinds() []LockKind { return []LockKind{ObjectLock, InventoryLock, LocalIDLock} }
 
-// LocalIDName names the lock of a local id. (Two pairs with a slash in the owner may have one name: then they wait for
+// localIDName names the lock of a local id. (Two pairs with a slash in the owner may have one name: then they wait for
 // each other, and no more.)
-func LocalIDName(owner, localID string) string { return owner + "/" + localID }
+func localIDName(owner, localID string) string { return owner + "/" + localID }
 
 // Lock is a claim of one job on one name. It survives the process and ends when it is released, or taken over because
 // its job has ended, or broken. Token is the fencing token: every acquisition gets a higher one than any before, so

@@ -128,7 +128,7 @@ func (c *Claim) locksOf() []Want {
 	var all []Want
 	for _, id := range c.LocalIDs {
 		if strings.TrimSpace(id) != "" {
-			all = append(all, Want{Kind: LocalIDLock, Name: LocalIDName(c.Owner, id), Note: "getting an identifier"})
+			all = append(all, Want{Kind: LocalIDLock, Name: localIDName(c.Owner, id), Note: "getting an identifier"})
 		}
 	}
 	return all
@@ -202,7 +202,7 @@ func known(ctx context.Context, db asked, c *Claim) (Name, error) {
 		}
 	}
 	for _, id := range c.LocalIDs {
-		held, found, err := lockOf(ctx, db, LocalIDLock, LocalIDName(c.Owner, id))
+		held, found, err := lockOf(ctx, db, LocalIDLock, localIDName(c.Owner, id))
 		if err != nil {
 			return n, err
 		}

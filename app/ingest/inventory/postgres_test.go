@@ -351,7 +351,7 @@ func TestOrder(t *testing.T) {
 // TestConnectionLoss loses a connection at each of its calls in turn. What is there afterwards is what is there without
 // a loss: the number of entries and the numbers of checks would show a call that was carried out twice.
 func TestConnectionLoss(t *testing.T) {
-	run := func(at int) (all []string, calls int, cut string) {
+	sqldbtest.Losses(t, *losses, func(at int) (all []string, calls int, cut string) {
 		database := server.Database(t)
 		proxy := server.Server(t).Proxy(t)
 		i, err := OpenPostgres(t.Context(), proxy.Through(database), "one")
@@ -364,20 +364,7 @@ func TestConnectionLoss(t *testing.T) {
 		calls, cut = proxy.Calls()
 		proxy.Arm(0)
 		return sqldbtest.Rows(t, i.read.DB, tables.Names, "locks.token"), calls, cut
-	}
-	want, calls, _ := run(0)
-	cuts := map[string]int{}
-	for at := 1; at <= calls; at += *losses {
-		got, _, cut := run(at)
-		cuts[cut]++
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("call %d, %s (-without a loss +with it):\n%s", at, cut, diff)
-		}
-	}
-	t.Logf("of %d calls: %v", calls, cuts)
-	if len(cuts) < 3 {
-		t.Errorf("lost: %v", cuts)
-	}
+	})
 }
 
 // TestMigrate copies an inventory to PostgreSQL, and from there to a file. All is there, and no token is given again.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/internal/sqldb"
 )
 
 // Object is a stored object with all its versions.
@@ -146,21 +147,9 @@ func (i *Inventory) Counts(ctx context.Context) (objects, versions, minted int, 
 	return objects, versions, minted, err
 }
 
-func rows[T any](ctx context.Context, db *reader, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T,
-	err error) {
-	r, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	for r.Next() {
-		one, err := scan(r)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, r.Err()
+func rows[T any](ctx context.Context, db *reader, scan func(*sql.Rows) (T, error), query string,
+	args ...any) ([]T, error) {
+	return sqldb.All(ctx, db, scan, query, args...)
 }
 
 // moment reads a time that insert wrote.

@@ -20,16 +20,7 @@ func TestMain(m *testing.M) {
 // A power cut at any point leaves the identity of a location as it was or as it is, and one that was confirmed stays.
 // The controls leave out one sync each.
 func TestPowerCut(t *testing.T) {
-	for _, names := range []bool{false, true} {
-		if cuts, wrong := cutIdentity(t, names); cuts < 4 || len(wrong) > 0 {
-			t.Errorf("names at once %t: %d cuts, wrong: %q", names, cuts, wrong)
-		}
-	}
-	for _, ignore := range []string{"*.part", "storage"} {
-		if _, wrong := cutIdentity(t, false, ignore); len(wrong) == 0 {
-			t.Errorf("nothing is wrong without the syncs of %s: the test is blind", ignore)
-		}
-	}
+	power.CheckEach(t, 4, cutIdentity, "*.part", "storage")
 }
 
 // cutIdentity gives a location to one installation and then to another, and cuts the power at each point.

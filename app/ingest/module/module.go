@@ -2,11 +2,9 @@
 package ingestmodule
 
 import (
-	"github.com/stagepost/stagepost/app/ingest/record"
-
 	ingestcli "github.com/stagepost/stagepost/app/ingest/cli"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
-
+	"github.com/stagepost/stagepost/app/ingest/record"
 	ingestserve "github.com/stagepost/stagepost/app/ingest/serve"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/lifecycle"

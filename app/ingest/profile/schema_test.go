@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/internal/goldentest"
 )
 
 var update = flag.Bool("update", false,
@@ -20,20 +22,7 @@ const published = "../../../docs/profile.schema.json"
 
 // TestSchemaIsPublished holds the published schema against the struct; with -update it writes it.
 func TestSchemaIsPublished(t *testing.T) {
-	want := string(Schema())
-	if *update {
-		if err := os.WriteFile(published, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(published)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/profile.schema.json is stale; run go test ./app/ingest/profile -update (-struct +page):\n%s",
-			diff)
-	}
+	goldentest.Compare(t, published, Schema(), *update, "go test ./app/ingest/profile -update")
 }
 
 // TestFieldsAreDocumented holds the table of fields in docs/ingest.md against the struct; with -update it writes it.

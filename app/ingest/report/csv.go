@@ -23,7 +23,7 @@ func record(j *Job) []string {
 		return strconv.FormatInt(n, 10)
 	}
 	cells := []string{
-		string(j.Job), number(int64(j.Row)), name(j), j.Filename, j.URL, j.ARK, strings.Join(j.LocalIDs,
+		string(j.Job), number(int64(j.Row)), NameOf(j), j.Filename, j.URL, j.ARK, strings.Join(j.LocalIDs,
 			"; "), number(int64(j.Version)),
 		number(int64(j.Files)), number(j.Bytes), string(j.State), string(j.FailedIn), j.Cause, j.Reason, j.Message,
 		j.Next, strings.Join(j.Warnings, "; "),

@@ -89,7 +89,7 @@ func (r *Batch) page(most int, link string) *page {
 }
 
 func showJob(j *Job) shownJob {
-	s := shownJob{Name: visible(name(j)), State: string(j.State)}
+	s := shownJob{Name: visible(NameOf(j)), State: string(j.State)}
 	add := func(name, value string) {
 		if value != "" {
 			s.Facts = append(s.Facts, fact{name, visible(value)})

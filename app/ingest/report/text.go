@@ -95,7 +95,7 @@ func (r *Batch) lists() []list {
 
 func writeJob(j *Job, line func(string, ...any)) {
 	line("")
-	line("%s %s", j.State, visible(name(j)))
+	line("%s %s", j.State, visible(NameOf(j)))
 	line("\tJob: %s", j.Job)
 	if j.ARK != "" {
 		line("\tPrimary ID: %s", visible(j.ARK))
@@ -122,8 +122,8 @@ func writeJob(j *Job, line func(string, ...any)) {
 	}
 }
 
-// name is what a depositor would call the object.
-func name(j *Job) string {
+// NameOf is what a depositor would call the object of a job.
+func NameOf(j *Job) string {
 	for _, s := range []string{j.Title, j.Filename, j.URL} {
 		if s != "" {
 			return s

@@ -34,8 +34,7 @@ func PartName(part int) string {
 }
 
 // Stage brings a file of a batch to work/<batch>, see [PartName]: temporary name, sync, rename. When it returns, the
-// file
-// is on disk. After an error nothing of the batch is left.
+// file is on disk. After an error nothing of the batch is left.
 func (w *Tree) Stage(ctx context.Context, id job.ID, part int, from io.Reader, most int64) (size int64, digest string,
 	err error) {
 	root, err := w.Batch(id)

@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// systemd is a service manager as far as a service sees it: a socket that takes datagrams.
+// Manager is a service manager as far as a service sees it: a socket that takes datagrams.
 type Manager struct {
 	Socket string // its path or name
 	t      *testing.T
 	conn   *net.UnixConn
 }
 
+// New starts a manager, which ends with the test. Its socket is a path, or an abstract name.
 func New(t *testing.T, abstract bool) *Manager {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sd") // the path of a socket is short

@@ -57,17 +57,7 @@ func (s *Source) Close() error { return s.root.Close() }
 func (s *Source) Check(context.Context) (source.Facts, error) {
 	f := source.Facts{Kind: "directory", Name: path.Base(s.name), URL: "file://" + s.name}
 	_, err := fs.ReadDir(s.root.FS(), ".")
-	return f, fail("read "+s.name, err)
-}
-
-// fail classifies an error of the file system.
-func fail(op string, err error) error {
-	var known *source.Error
-	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	final := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrInvalid)
-	return &source.Error{Op: op, Err: err, Transient: !final}
+	return f, source.FileError("read "+s.name, err)
 }
 
 // Courses implements [source.Source]. Names that begin with a dot are left out, and those that are not UTF-8, which
@@ -75,7 +65,7 @@ func fail(op string, err error) error {
 func (s *Source) Courses(_ context.Context, ids []string) ([]source.Course, error) {
 	list, err := fs.ReadDir(s.root.FS(), ".")
 	if err != nil {
-		return nil, fail("read "+s.name, err)
+		return nil, source.FileError("read "+s.name, err)
 	}
 	var out []source.Course
 	for _, e := range list {
@@ -100,7 +90,7 @@ func (s *Source) Activities(_ context.Context, course string) ([]source.Activity
 	info, err := s.root.Lstat(course)
 	switch {
 	case err != nil:
-		return nil, fail("course "+course, err)
+		return nil, source.FileError("course "+course, err)
 	case !info.IsDir() || !named(course):
 		return nil, &source.Error{Op: "course " + course, Err: errors.New("it is not a directory below the root")}
 	}
@@ -142,7 +132,7 @@ func (s *Source) walk(
 	}
 	return fs.WalkDir(s.root.FS(), a.ID, func(name string, e fs.DirEntry, err error) error {
 		if err := errors.Join(err, ctx.Err()); err != nil {
-			return fail("read "+name, err)
+			return source.FileError("read "+name, err)
 		}
 		switch {
 		case e.IsDir():
@@ -153,7 +143,7 @@ func (s *Source) walk(
 		}
 		info, err := e.Info()
 		if err != nil {
-			return fail("read "+name, err)
+			return source.FileError("read "+name, err)
 		}
 		return do(name, info)
 	})
@@ -222,18 +212,18 @@ func (s *Source) Fetch(
 	}
 	name := path.Join(a.ID, string(at.Path))
 	if info, err := s.root.Lstat(name); err != nil {
-		return fail("read "+name, err)
+		return source.FileError("read "+name, err)
 	} else if !info.Mode().IsRegular() {
 		return &source.Error{Op: "read " + name, Err: errors.New("it is not a file any more")}
 	}
 	f, err := s.open(name)
 	if err != nil {
-		return fail("read "+name, err)
+		return source.FileError("read "+name, err)
 	}
 	defer f.Close()
 	before, err := f.Stat()
 	if err != nil {
-		return fail("read "+name, err)
+		return source.FileError("read "+name, err)
 	}
 	if !before.Mode().IsRegular() { // replaced since
 		return &source.Error{Op: "read " + name, Err: errors.New("it is not a file any more")}
@@ -248,13 +238,13 @@ func copyFile(ctx context.Context, w io.Writer, f file, before fs.FileInfo, name
 	n, err := io.Copy(w, in)
 	switch {
 	case in.err != nil:
-		return fail("read "+name, in.err)
+		return source.FileError("read "+name, in.err)
 	case err != nil:
 		return err
 	}
 	after, err := f.Stat()
 	if err != nil {
-		return fail("read "+name, err)
+		return source.FileError("read "+name, err)
 	}
 	if n != before.Size() || !after.ModTime().Equal(before.ModTime()) || after.Size() != n {
 		err := fmt.Errorf("%w: the file changed while it was read", source.ErrContent)

@@ -227,15 +227,14 @@ func (k assign) fetch(
 	if item.Key == "assignment" {
 		return k.overview(ctx, s, a, out)
 	}
-	dir := path.Join("submissions", source.SafeName("user"+item.Person))
-	origin := source.Origin{URL: a.URL, Person: item.Person}
 	lacks, err := s.lacks(ctx, "mod_assign_get_submission_status")
 	if err != nil {
 		return err
 	}
 	if lacks != "" {
-		return k.latest(ctx, s, a, item, dir, origin, out)
+		return k.latest(ctx, s, a, item, out)
 	}
+	dir, origin := submissionOf(a, item)
 	var status submissionStatus
 	answer, err := s.c.call(ctx, "mod_assign_get_submission_status",
 		params{"assignid": a.Instance, "userid": item.Person}, &status)
@@ -290,15 +289,21 @@ func (w *submissionWriter) status(ctx context.Context, status *submissionStatus)
 	return nil
 }
 
+// submissionOf returns the directory of a participant's files, and their origin.
+func submissionOf(a source.Activity, item source.Item) (dir string, origin source.Origin) {
+	return path.Join("submissions", source.SafeName("user"+item.Person)),
+		source.Origin{URL: a.URL, Person: item.Person}
+}
+
 // latest archives what mod_assign_get_submissions gives: the latest attempt, without feedback.
 func (k assign) latest(
-	ctx context.Context, s *Source, a source.Activity, item source.Item, dir string, origin source.Origin,
-	out source.Out,
+	ctx context.Context, s *Source, a source.Activity, item source.Item, out source.Out,
 ) error {
 	found, err := k.submissions(ctx, s, a)
 	if err != nil {
 		return err
 	}
+	dir, origin := submissionOf(a, item)
 	doc := document{Title: a.Name, Facts: [][2]string{{"Person", item.Title}}}
 	w := newSubmissionWriter(s, out, dir, item.Person, &doc)
 	for _, sub := range found.all {

@@ -184,16 +184,8 @@ func (c *client) do(r *http.Request, op string) (*http.Response, error) {
 	if errors.As(err, &known) {
 		return nil, err
 	}
-	return nil, &source.Error{Op: op, Err: err, Transient: passing(answer.StatusCode), After: c.after(answer.Header)}
-}
-
-// passing reports whether a status is of a condition that passes (RFC 9110; 425: RFC 8470; 429: RFC 6585).
-func passing(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return true
-	}
-	return status >= 500
+	return nil, &source.Error{Op: op, Err: err, Transient: retryafter.Passes(answer.StatusCode),
+		After: c.after(answer.Header)}
 }
 
 // after gives the wait for which an answer asks (RFC 9110, section 10.2.3).

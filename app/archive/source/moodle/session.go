@@ -18,6 +18,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/source/moodle/page"
+	"github.com/stagepost/stagepost/internal/retryafter"
 )
 
 // Login is an account that uses the pages of a Moodle as a browser does. The web services cannot start backups.
@@ -122,7 +123,7 @@ func (s *session) exchange(ctx context.Context, address string, form url.Values)
 		}
 		return a, nil
 	}
-	if passing(answer.StatusCode) {
+	if retryafter.Passes(answer.StatusCode) {
 		return a, &source.Error{Op: a.path, Transient: true, After: s.c.after(answer.Header),
 			Err: fmt.Errorf("the Moodle answered %s", answer.Status)}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/source/moodle/replay"
+	"github.com/stagepost/stagepost/internal/polltest"
 )
 
 // held is a Moodle that makes backups at once and answers when one is done: not before release is called.
@@ -80,7 +81,7 @@ func TestStartDoesNotWait(t *testing.T) {
 		t.Errorf("the other one is %s", got)
 	}
 	close(h.answer)
-	h.until(func() bool { return h.state(r) == source.BackupDone })
+	polltest.Until(t, "the backup is done", func() bool { return h.state(r) == source.BackupDone })
 	if err := h.run(); err != nil {
 		t.Fatal(err)
 	}
@@ -94,18 +95,6 @@ func TestStartDoesNotWait(t *testing.T) {
 	}
 }
 
-// until waits for a condition.
-func (h *held) until(done func() bool) {
-	h.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(2 * time.Minute); !done(); <-tick.C {
-		if time.Now().After(end) {
-			h.t.Fatal("it does not come about")
-		}
-	}
-}
-
 // TestStartFailsLate: the failure of a start that comes after the call returned is given once by the next query of the
 // state. The start is repeated when its grace is over, and there is one backup.
 func TestStartFailsLate(t *testing.T) {
@@ -114,7 +103,7 @@ func TestStartFailsLate(t *testing.T) {
 	r := h.started()
 	close(h.answer)
 	var err error
-	h.until(func() bool {
+	polltest.Until(t, "the start has failed", func() bool {
 		_, err = h.source.BackupState(t.Context(), r)
 		return err != nil
 	})
@@ -159,5 +148,5 @@ func TestStartCancelled(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	close(h.answer)
-	h.until(func() bool { return h.state(r) == source.BackupDone })
+	polltest.Until(t, "the backup is done", func() bool { return h.state(r) == source.BackupDone })
 }

@@ -83,21 +83,11 @@ func (s *Source) Check(ctx context.Context) (source.Facts, error) {
 	return f, err
 }
 
-// fail classifies an error of a file of this machine.
-func fail(op string, err error) error {
-	var known *source.Error
-	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	final := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrInvalid)
-	return &source.Error{Op: op, Err: err, Transient: !final}
-}
-
 // Courses implements [source.Source].
 func (s *Source) Courses(_ context.Context, ids []string) ([]source.Course, error) {
 	list, err := fs.ReadDir(s.root.FS(), ".")
 	if err != nil {
-		return nil, fail("read "+s.o.Lists, err)
+		return nil, source.FileError("read "+s.o.Lists, err)
 	}
 	var out []source.Course
 	for _, e := range list {
@@ -125,7 +115,7 @@ func (s *Source) Activities(ctx context.Context, course string) ([]source.Activi
 	}
 	info, err := s.root.Lstat(course + Suffix)
 	if err != nil {
-		return nil, fail("course "+course, err)
+		return nil, source.FileError("course "+course, err)
 	}
 	a := source.Activity{Course: course, ID: course, Module: Module, Name: course, Modified: info.ModTime().UTC()}
 	return []source.Activity{a}, nil
@@ -170,13 +160,13 @@ func (s *Source) list(ctx context.Context, a source.Activity) ([]entry, error) {
 	}
 	name := a.ID + Suffix
 	if info, err := s.root.Lstat(name); err != nil {
-		return nil, fail("read "+name, err)
+		return nil, source.FileError("read "+name, err)
 	} else if !info.Mode().IsRegular() {
 		return nil, &source.Error{Op: "read " + name, Err: errors.New("it is not a file")}
 	}
 	f, err := s.root.Open(name)
 	if err != nil {
-		return nil, fail("read "+name, err)
+		return nil, source.FileError("read "+name, err)
 	}
 	defer f.Close()
 	out, err := s.read(name, f)
@@ -184,7 +174,7 @@ func (s *Source) list(ctx context.Context, a source.Activity) ([]entry, error) {
 	if errors.As(err, &wrong) && wrong.Err == nil { // a mistake in the text
 		return nil, &source.Error{Op: "list " + a.ID, Code: "invalidlist", Err: err}
 	}
-	return out, fail("list "+a.ID, err)
+	return out, source.FileError("list "+a.ID, err)
 }
 
 func (s *Source) read(name string, f io.Reader) ([]entry, error) {
@@ -340,7 +330,7 @@ func (s *Source) Fetch(
 	if err := s.put(ctx, out, e.Kept, o, name, got.SHA256); err != nil {
 		return err
 	}
-	return fail("remove "+name, s.o.Scratch.Remove(name))
+	return source.FileError("remove "+name, s.o.Scratch.Remove(name))
 }
 
 // reserve waits until no other job uses a scratch file: two jobs can archive one list.
@@ -384,7 +374,7 @@ func scratchName(a source.Activity, item source.Item) string {
 func (s *Source) put(ctx context.Context, out source.Out, kept string, o source.Origin, name, want string) error {
 	f, err := s.o.Scratch.Open(name)
 	if err != nil {
-		return fail("read "+name, err)
+		return source.FileError("read "+name, err)
 	}
 	defer f.Close()
 	return out.Put(ctx, kept, &o, func(w io.Writer) error {
@@ -392,7 +382,7 @@ func (s *Source) put(ctx context.Context, out source.Out, kept string, o source.
 		_, err := io.Copy(w, in)
 		switch {
 		case in.err != nil:
-			return fail("read "+name, in.err)
+			return source.FileError("read "+name, in.err)
 		case err != nil:
 			return err
 		case hex.EncodeToString(in.sum.Sum(nil)) != want:

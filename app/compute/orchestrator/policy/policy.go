@@ -45,13 +45,13 @@ func (p Policy) Check(script io.Reader) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, fmt.Errorf("run.sh: %w", err)
 	}
-	reason := Inspect(text)
+	reason := inspect(text)
 	return Verdict{p == Legacy && reason != "", reason}, nil
 }
 
-// Inspect gives the reason for which an original agent would refuse the script, or "". The first match in its order
+// inspect gives the reason for which an original agent would refuse the script, or "". The first match in its order
 // counts, and comments are text as any other.
-func Inspect(script []byte) string {
+func inspect(script []byte) string {
 	switch {
 	case len(script) > MaxScript:
 		return "script too large"

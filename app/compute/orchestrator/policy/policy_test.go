@@ -23,7 +23,7 @@ func TestInspect(t *testing.T) {
 		trapLine + "dd if=a of=b",
 		trapLine + "echo $TOKE; python3 script.py -c",
 	} {
-		if reason := Inspect([]byte(ok)); reason != "" {
+		if reason := inspect([]byte(ok)); reason != "" {
 			t.Errorf("%q: %s", ok, reason)
 		}
 	}
@@ -52,7 +52,7 @@ func TestInspect(t *testing.T) {
 		"echo $AWS_KEY": "$AWS_", "$SECRET": "$SECRET",
 		"$TOKEN": "$TOKEN", "$PASSWORD": "$PASSWORD", "$API_KEY": "$API_KEY",
 	} {
-		if got := Inspect([]byte(trapLine + bad + "\n")); !strings.Contains(got, reason) {
+		if got := inspect([]byte(trapLine + bad + "\n")); !strings.Contains(got, reason) {
 			t.Errorf("%q: %q, want %q", bad, got, reason)
 		}
 	}
@@ -62,12 +62,12 @@ func TestInspect(t *testing.T) {
 		"\xff" + trapLine:           "UTF-8", trapLine + strings.Repeat("x", MaxScript): "too large",
 		"": "no exit trap",
 	} {
-		if got := Inspect([]byte(text)); !strings.Contains(got, reason) {
+		if got := inspect([]byte(text)); !strings.Contains(got, reason) {
 			t.Errorf("%.40q: %q, want %q", text, got, reason)
 		}
 	}
 	// The first match in the original's order.
-	if got := Inspect([]byte("sudo curl /etc/passwd; rm -rf /")); !strings.Contains(got, "destructive rm") {
+	if got := inspect([]byte("sudo curl /etc/passwd; rm -rf /")); !strings.Contains(got, "destructive rm") {
 		t.Error(got)
 	}
 }
@@ -99,7 +99,7 @@ func TestPolicy(t *testing.T) {
 func TestInspectIsBounded(t *testing.T) {
 	script := []byte(strings.Repeat("armrm dd eval python perl ruby base64 chmod service su at if=/dev/ of=/dev curly xcurl\n", MaxScript/8/88))
 	start := time.Now()
-	Inspect(script)
+	inspect(script)
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("%d bytes took %v", len(script), took)
 	}
@@ -116,7 +116,7 @@ func TestInjectTrap(t *testing.T) {
 		if got := string(InjectTrap([]byte(script))); got != want {
 			t.Errorf("%q became %q", script, got)
 		}
-		if reason := Inspect(InjectTrap([]byte(script))); reason != "" {
+		if reason := inspect(InjectTrap([]byte(script))); reason != "" {
 			t.Errorf("%q is still refused: %s", script, reason)
 		}
 	}

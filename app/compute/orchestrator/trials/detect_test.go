@@ -165,7 +165,8 @@ func TestOriginalCannot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j = s.ends(int(j.Number), compute.Failed, compute.CauseRejected); !strings.Contains(j.Message, "does not know variables (FOO), which were asked for") {
+	j = s.ends(int(j.Number), compute.Failed, compute.CauseRejected)
+	if !strings.Contains(j.Message, "does not know variables (FOO), which were asked for") {
 		t.Errorf("the message is %q", j.Message)
 	}
 	if got := c.Submissions(); len(got) != 0 {

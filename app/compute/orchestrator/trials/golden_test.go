@@ -139,7 +139,7 @@ func TestGoldenClient(t *testing.T) {
 		c := wiretest.Client(t, wiretest.ClientOptions{})
 		s := open(t, with(original(t, c, nil)), nil)
 		id := s.uploadTo("example", 1, map[string]string{"run.sh": script("true"),
-			"output.zip": string(zipped(t, "mine.txt", "mine"))})
+			"output.zip": string(ziptest.Zip(map[string]string{"mine.txt": "mine"}))})
 		s.ends(id, compute.Completed, "")
 		if files := s.results(id); len(files) != 1 || files["mine.txt"] != "mine" {
 			t.Errorf("got %v", files)

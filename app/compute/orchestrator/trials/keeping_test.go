@@ -141,7 +141,8 @@ func longNames(t *testing.T) {
 	a := employ(t, nil)
 	s := open(t, with(dial(t, a.url)), nil)
 	media, body := form("example", 1, map[string]string{"run.sh": "true", strings.Repeat("n", 300): "x"})
-	if code, got := s.ask("POST", "/upload", media, bytes.NewReader(body.Bytes())); code != 500 || got.Message != "Could not save file: File creation failed: File name too long (os error 36)" {
+	code, got := s.ask("POST", "/upload", media, bytes.NewReader(body.Bytes()))
+	if code != 500 || got.Message != "Could not save file: File creation failed: File name too long (os error 36)" {
 		t.Errorf("%d %+v", code, got)
 	}
 	if code, _, text := (user{T: t, url: a.url}).do("POST", "/submit", media, body); code != 400 && code != 500 ||

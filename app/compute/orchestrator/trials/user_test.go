@@ -3,10 +3,8 @@
 package trials
 
 import (
-	"archive/zip"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -169,21 +167,6 @@ func has(t *testing.T, files map[string]string, names ...string) {
 			t.Errorf("%s is not among %v", name, slices.Sorted(maps.Keys(files)))
 		}
 	}
-}
-
-// zipped makes a ZIP of one file.
-func zipped(t *testing.T, name, text string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	w, err := z.Create(name)
-	if err == nil {
-		_, err = io.WriteString(w, text)
-	}
-	if err = errors.Join(err, z.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 // partialOrCut is partial where an answer may be cut in the middle.
