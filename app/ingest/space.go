@@ -259,8 +259,8 @@ func (t *task) provision(ctx context.Context) error {
 // finds what it needs: the manifest, the files, what Processing made of them. A directory that Downloading has filled
 // always has the list of what came, and the manifest, since a directory is cleared away as a whole. An attempt that is
 // interrupted while it brings the files back leaves a list, too; the record states that it is not complete. What a
-// phase did not sync is made again if a loss of power has changed it. For a job that peers have processed, the files are
-// those that they left.
+// phase did not sync is made again if a loss of power has changed it. For a job that peers have processed, the files
+// are those that they left.
 func (t *task) refill(ctx context.Context) error {
 	if err := t.findProcessed(ctx); err != nil {
 		return err

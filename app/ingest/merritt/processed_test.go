@@ -196,7 +196,8 @@ func TestTakeOver(t *testing.T) {
 				if e.To == record.Completed {
 					ends++
 				}
-				if stored := e.From == record.Storing && e.Event == record.Next; stored && (e.Actor == merritt.Actor) == one.files {
+				stored := e.From == record.Storing && e.Event == record.Next
+				if stored && (e.Actor == merritt.Actor) == one.files {
 					t.Errorf("it was stored by %s", e.Actor)
 				}
 			}
@@ -354,7 +355,9 @@ func TestContinues(t *testing.T) {
 		h.ok(err)
 		return p
 	}
-	const good = "http://ingest.example/ingestqueue/bid-1/job-one.txt/system/mrt-manifest.txt"
+	const good, phantom = "http://ingest.example/ingestqueue/bid-1/job-one.txt/system/mrt-manifest.txt",
+		"http://ingest.example/manifest-phantom/"
+	another := strings.Replace(good, "job-one", "job-two", 1)
 	for _, one := range []struct {
 		what, manifest, mode, queue string
 		j                           *job.Job
@@ -363,9 +366,9 @@ func TestContinues(t *testing.T) {
 		{"all", good, processedMode, "q", theirs, ""},
 		{"no object", good, "add/9", "q", theirs, "names no object"},
 		{"no directory", good, processedMode, "", theirs, "ingest.merritt.queue"},
-		{"another manifest", strings.Replace(good, "job-one", "job-two", 1), processedMode, "q", theirs, "is not the one"},
-		{"a manifest that is none", "http://ingest.example/manifest-phantom/", processedMode, "q", theirs, "is not the one"},
-		{"the payload is here", "http://ingest.example/manifest-phantom/", processedMode, "", ours, ""},
+		{"another manifest", another, processedMode, "q", theirs, "is not the one"},
+		{"a manifest that is none", phantom, processedMode, "q", theirs, "is not the one"},
+		{"the payload is here", phantom, processedMode, "", ours, ""},
 	} {
 		o := Options{Queue: one.queue}
 		if why := o.continues(one.j, read(one.manifest, one.mode)); (why == "") != (one.why == "") ||
