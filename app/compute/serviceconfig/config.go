@@ -244,8 +244,8 @@ func (a *Agent) check(m Module) error {
 		return errors.New("slurm.dir must be an absolute path that the nodes see, too")
 	}
 	for _, l := range a.Labels {
-		if !job.IsLabel(l) {
-			return fmt.Errorf("the label %q is not NAME or NAME=VALUE of letters, digits, -, _ and .", l)
+		if _, err := job.Required(l); err != nil {
+			return errors.New(job.Reason(err))
 		}
 	}
 	for _, text := range []string{a.URL, a.Legacy} {

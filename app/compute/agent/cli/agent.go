@@ -202,9 +202,8 @@ func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
 		Check: a.env.Check, Setting: a.env.Setting}
 	var mistakes []error
 	for _, l := range a.labels {
-		if !job.IsLabel(l) {
-			mistakes = append(mistakes, fmt.Errorf("--labels: %q is not NAME or NAME=VALUE of letters, digits, -, _ "+
-				"and .", l))
+		if _, err := job.Required(l); err != nil {
+			mistakes = append(mistakes, fmt.Errorf("--labels: %s", job.Reason(err)))
 		}
 	}
 	if a.memory != "" {
