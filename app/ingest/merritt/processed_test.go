@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/zookeeper/merritt"
@@ -338,6 +339,65 @@ func TestStoredInMerritt(t *testing.T) {
 	}
 	if versions, _ := h.contents(processedARK); versions > 0 {
 		t.Errorf("%d versions", versions)
+	}
+}
+
+// TestTakeOverAgain: the work directory of a job is lost after Stagepost has taken what Merritt left, in Storing while
+// Merritt has the lock of the object, or in Recording. The files are taken again, and the object is stored once. The
+// control lacks them: the job waits for Merritt's storage and does not fail.
+func TestTakeOverAgain(t *testing.T) {
+	for _, one := range []struct {
+		name  string
+		state lifecycle.State
+		gone  bool
+	}{{"Storing", record.Storing, false}, {"Recording", record.Recording, false}, {"gone", record.Storing, true}} {
+		t.Run(one.name, func(t *testing.T) {
+			h := newHarness(t)
+			_, ids := h.begin("one.txt")
+			h.leave("job-one.txt", workingFiles(), rowsOf(workingFiles())...)
+			h.process(ids[0], "job-one.txt", processedMode)
+			held := job.Scope{Kind: record.JobKind, State: one.state}
+			hold := func() {
+				_, err := h.engine.Operator().Hold(t.Context(), held, "op", "disks", h.engine.Clock().Now().Add(2*guard))
+				h.ok(err)
+			}
+			lock := string(merritt.StorageLock(processedARK))
+			if one.state == record.Storing {
+				h.ok(h.program.Put(lock))
+			} else {
+				hold()
+			}
+			h.run()
+			id := h.record(ids[0])
+			j := h.await(id, func(j *job.Job) bool {
+				d, err := record.DataOf(j)
+				return err == nil && d.Taken && j.State == one.state
+			})
+			if one.state == record.Storing {
+				hold()
+			}
+			h.await(id, func(j *job.Job) bool { return !j.Claimed() })
+			h.ok(os.RemoveAll(filepath.Join(h.dir, workdir.WorkName, string(j.Parent), string(j.ID))))
+			if one.gone {
+				h.ok(os.RemoveAll(filepath.Join(h.queue, "bid-1")))
+			}
+			h.ok(h.program.Drop(lock))
+			_, err := h.engine.Operator().Release(t.Context(), held, "op", "done")
+			h.ok(err)
+			if one.gone {
+				if j := h.left(ids[0], record.Storing); j.Ended {
+					t.Errorf("it is %s: %s", j.State, j.Message)
+				}
+				return
+			}
+			j = h.ended(id)
+			versions, files := h.contents(processedARK)
+			if j.State != record.Completed || versions != 1 {
+				t.Errorf("it is %s: %s; %d versions", j.State, j.Message, versions)
+			}
+			h.has(files, workingFiles())
+			h.sound()
+		})
 	}
 }
 
