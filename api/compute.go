@@ -19,7 +19,7 @@ type ComputeJob struct {
 	User     string            `json:"user"`
 	Name     string            `json:"name,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	Requires []string          `json:"requires,omitempty"` // labels that a server must have to work on it
+	Requires []string          `json:"requires,omitempty"` // labels that its agent must have
 	Priority int               `json:"priority"`
 	From     job.ID            `json:"from,omitempty"` // the job that it repeats
 
@@ -175,6 +175,7 @@ type ComputeAgent struct {
 	Since    time.Time `json:"since,omitzero"`
 	Error    string    `json:"error,omitempty"`
 	Services []string  `json:"services"` // none: all
+	Labels   []string  `json:"labels"`   // that jobs can require, such as gpu or zone=b
 	Slots    int       `json:"slots"`    // 0: not known
 	Free     int       `json:"free"`
 	Waiting  int       `json:"waiting"`

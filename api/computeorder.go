@@ -24,7 +24,7 @@ type ComputeOrder struct {
 	Env      map[string]string `json:"env,omitempty"`
 	Limits   ComputeLimits     `json:"limits,omitzero"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	Requires []string          `json:"requires,omitempty"` // labels that a server must have to work on it, such as gpu
+	Requires []string          `json:"requires,omitempty"` // labels that its agent must have, such as gpu
 	Inputs   *bool             `json:"inputs,omitempty"`   // in the results; missing: as the service has it
 	Priority *int              `json:"priority,omitempty"` // 0..99, lower goes first
 	// idempotency key: a second order with it and the same content gives the first one's job

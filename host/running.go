@@ -184,7 +184,7 @@ func (r *Server) hostOf(s *Settings, logs *joblog.Logs) *module.Host {
 	h := &module.Host{
 		Dir: r.Shared, Own: r.Data, Postgres: r.store.Postgres, Nodes: r.store.Nodes, Config: s.Set,
 		Store: r.store.Jobs, Installation: r.store.Installation, Log: r.Log, Logs: logs,
-		Metrics: r.metrics, Hosts: s.hosts(),
+		Metrics: r.metrics, Hosts: s.hosts(), Labels: config.List(s.Labels),
 		UploadBytes: s.UploadBytes, Admit: r.space.Admit, FixityPace: pace.Wait,
 		Engine: func() *engine.Engine { return r.Engine },
 		Listen: func(ctx context.Context, setting, address string) (net.Listener, error) {

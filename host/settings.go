@@ -100,7 +100,7 @@ type serveSettings struct {
 	StoreLog      string        `name:"store.log" for:"serve" choices:"on off" default:"on" doc:"on: commits are acknowledged in a log in front of the database, which has them up to a second later; off: each is a transaction of the database. It may be changed at each start"`
 	Name          string        `name:"name" for:"serve" doc:"the name of this server among those on the store; defaults to engine, and on a store that servers share to the name of the machine and a digest of the data directory"`
 	Slots         int           `name:"slots" for:"serve" default:"16" doc:"steps that run at once"`
-	Labels        string        `name:"labels" for:"serve" doc:"labels of these steps, with commas between, such as gpu,zone=b: jobs in states that require others are left to other workers"`
+	Labels        string        `name:"labels" for:"serve" doc:"labels of these steps and of the agent in the server, with commas between, such as gpu,zone=b: jobs that require others are left to other workers and agents"`
 	Lease         time.Duration `name:"lease" for:"serve" default:"15s" doc:"how long a claim lasts without a renewal"`
 	Sweep         time.Duration `name:"sweep" for:"serve" default:"1s" doc:"between searches for work that no event announced"`
 	Grace         time.Duration `name:"grace" for:"serve" default:"10s" doc:"that running steps get when the server stops"`

@@ -70,6 +70,7 @@ type Host struct {
 	Logs         *joblog.Logs
 	Metrics      *metrics.Metrics
 	Hosts        []string // names by which requests may come
+	Labels       []string // of the machine of this server, that jobs can require
 	UploadBytes  int64    // most bytes of an upload
 	Mail         Mail
 

@@ -22,6 +22,8 @@ import (
 type Options struct {
 	Dir      string // the data directory; jobs and uploads lie below it
 	Services []Service
+	// by the names of agents: what each has besides what it reports. Defaults to nothing
+	AgentLabels map[string][]string
 
 	Retries  int           // attempts to hand a job over before it fails. Defaults to 5; negative: without end
 	RetryFor time.Duration // over which the attempts are spread. Defaults to 2 min

@@ -23,6 +23,7 @@ const (
 	blockDrain  = "agents-drained"  // an operator who drains them
 	blockStart  = "agents-starting" // the first answer of agents after the server's start
 	blockSmall  = "agents-small"    // an agent that has as much as the job may use
+	blockLabels = "agents-labels"   // an agent that has the labels that the job requires
 	blockAbsent = "no-agent"        // an agent that can be reached
 	blockAgent  = "agent"           // the next report of the agent that has it
 	blockSilent = "agent-silent"    // an answer of an agent that does not answer
@@ -68,13 +69,14 @@ func (a *App) begin(ctx context.Context, r *engine.Run) error {
 	if err != nil { // the service is another one than a moment ago
 		return engine.Retry(err)
 	}
-	c := a.registry.choose(&j, may, d.Tried)
+	demands := demandOf(&j, &spec)
+	c := a.registry.choose(&j, demands, may, d.Tried)
 	switch {
-	case c.small: // it costs no attempt: an agent that is large enough may come
-		return engine.Wait(job.Blocker{Code: blockSmall, Sentence: c.reason, Until: r.Now().Add(30 * time.Second)})
+	case c.lacks != "": // it costs no attempt: an agent that is large enough, or has the labels, may come
+		return engine.Wait(job.Blocker{Code: c.lacks, Sentence: c.reason, Until: r.Now().Add(30 * time.Second)})
 	case c.waits != "":
 		// it is called; the time is for calls that are lost, and such that a long line does not keep the store busy
-		waiting := a.registry.line(&j, c.waits)
+		waiting := a.registry.line(&j, demands, c.waits)
 		pause := time.Minute
 		if c.soon {
 			pause = 500 * time.Millisecond

@@ -13,8 +13,8 @@ func Causes() []string {
 		CauseExit, CauseSignal, CauseMemory, CauseTimeout, CauseCPU, CauseDisk, CauseDepth, CauseKilled, CauseRejected,
 		CauseAgent, CauseLost, CauseNode, CausePreempt, CauseAgents, CauseResults, CauseInputs,
 		causeStopped,
-		blockFull, blockDrain, blockStart, blockSmall, blockAbsent, blockAgent, blockSilent, blockBackup, blockDisk,
-		blockSpace, blockInputs,
+		blockFull, blockDrain, blockStart, blockSmall, blockLabels, blockAbsent, blockAgent, blockSilent, blockBackup,
+		blockDisk, blockSpace, blockInputs,
 		cause.Poison, cause.Panic, cause.Timeout, cause.Error, cause.Network,
 		cause.Disk,
 	}

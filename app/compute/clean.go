@@ -166,6 +166,13 @@ func (a *App) explain(j *job.Job, b *job.Blocker) {
 		b.Holder, b.Remedy = "its owner, or an operator", "let it ask for less, or start an agent that has as much"
 		b.Remedies = []job.Remedy{cancel, job.Running("compute clone "+string(j.ID)+" --limit memory=SIZE",
 			"makes it again as a new job that asks for less")}
+	case blockLabels:
+		b.Holder = "its owner, or an operator"
+		b.Remedy = "give the labels to an agent whose machine has what they name: in the file of compute.services, " +
+			"by compute agent --labels, or by the setting labels to the agent in this server"
+		b.Remedies = []job.Remedy{cancel, job.Running("compute agents", "lists the agents with their labels"),
+			job.Running("compute clone "+string(j.ID)+" --requires LABEL",
+				"makes it again as a new job that requires another label")}
 	case blockSpace:
 		b.Holder, b.Remedy = "the disks of the agents of the service "+j.Group,
 			"free space there, or start another agent; the job is tried again by itself"

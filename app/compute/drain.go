@@ -186,17 +186,16 @@ func (r *registry) drains(m *member) bool {
 
 // allDrained reports that a service waits for an operator: executors serve it, and he drains them. They may be switched
 // off meanwhile: that is what draining is for. Then a job loses nothing by waiting. The caller has the lock.
-func (r *registry) allDrained(service string) string {
-	s := r.app.services[service]
+func (r *registry) allDrained(d demand) string {
+	s := r.app.services[d.service]
 	var held []string
 	for name, m := range r.members {
 		_, drained := r.drained[name]
-		named := s == nil || len(s.Agents) == 0 || slices.Contains(s.Agents, name)
-		serves := len(m.room.Services) == 0 || slices.Contains(m.room.Services, service)
+		serves := len(m.room.Services) == 0 || slices.Contains(m.room.Services, d.service)
 		if !m.heard { // it has not answered since the start: only a service that names it counts on it
 			serves = s != nil && slices.Contains(s.Agents, name)
 		}
-		if drained && named && serves {
+		if drained && serves && r.suits(d, name) {
 			held = append(held, name)
 		}
 	}
@@ -204,10 +203,10 @@ func (r *registry) allDrained(service string) string {
 		return ""
 	}
 	slices.Sort(held)
-	d := r.drained[held[0]]
-	text := fmt.Sprintf("%s takes nothing new: %s drains it", held[0], d.Who)
-	if d.Why != "" {
-		text += " (" + oneLine(d.Why) + ")"
+	by := r.drained[held[0]]
+	text := fmt.Sprintf("%s takes nothing new: %s drains it", held[0], by.Who)
+	if by.Why != "" {
+		text += " (" + oneLine(by.Why) + ")"
 	}
 	if len(held) > 1 {
 		text += fmt.Sprintf("; %d more are drained", len(held)-1)

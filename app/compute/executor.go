@@ -134,10 +134,12 @@ type Ending struct {
 type Capacity struct {
 	Instance string   `json:"instance"` // of its memory: another one has forgotten everything
 	Services []string `json:"services"` // that it serves; empty: all
-	Slots    int      `json:"slots"`    // payloads that it runs at once; 0: not known
-	Free     int      `json:"free"`     // of these; meaningful if Slots is not 0
-	Waiting  int      `json:"waiting"`  // payloads that wait for a slot there
-	Load     float64  `json:"load"`     // of its processors, in percent
+	// that services and jobs can require, besides those of [Options.AgentLabels]
+	Labels   []string `json:"labels,omitempty"`
+	Slots    int      `json:"slots"`   // payloads that it runs at once; 0: not known
+	Free     int      `json:"free"`    // of these; meaningful if Slots is not 0
+	Waiting  int      `json:"waiting"` // payloads that wait for a slot there
+	Load     float64  `json:"load"`    // of its processors, in percent
 	Draining bool     `json:"draining,omitempty"`
 	Kind     string   `json:"kind"` // agent, slurm, or what a module calls its own
 	Sandbox  string   `json:"sandbox,omitempty"`

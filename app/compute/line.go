@@ -16,7 +16,7 @@ type waiter struct {
 	id       job.ID
 	code     string // of what it waits for
 	owner    string
-	service  string
+	demand   demand
 	priority int
 	created  time.Time
 }
@@ -43,10 +43,10 @@ func (l *line) take(owner string) {
 func newLine() line { return line{jobs: map[job.ID]waiter{}, turns: map[string]int64{}} }
 
 // line puts a job among those that wait for an executor and gives their number.
-func (r *registry) line(j *job.Job, code string) int {
+func (r *registry) line(j *job.Job, d demand, code string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiting.jobs[j.ID] = waiter{id: j.ID, code: code, owner: j.Owner, service: j.Group, priority: j.Priority,
+	r.waiting.jobs[j.ID] = waiter{id: j.ID, code: code, owner: j.Owner, demand: d, priority: j.Priority,
 		created: j.Created}
 	return len(r.waiting.jobs)
 }
@@ -57,16 +57,16 @@ func (r *registry) line(j *job.Job, code string) int {
 func (r *registry) next(called map[*member]int) (w waiter, m *member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	room := map[string]*member{} // by service
+	room := map[string]*member{} // by demand
 	for _, o := range r.waiting.jobs {
-		at, known := room[o.service]
+		at, known := room[o.demand.key()]
 		if !known {
-			for _, one := range r.serving(o.service, nil) {
+			for _, one := range r.serving(o.demand, nil) {
 				if one.spare() > called[one] && at == nil {
 					at = one
 				}
 			}
-			room[o.service] = at
+			room[o.demand.key()] = at
 		}
 		if at != nil && (m == nil || r.waiting.before(&o, &w)) {
 			w, m = o, at
@@ -112,7 +112,8 @@ const mostRecalled = 20_000
 // started anew has an empty line.
 func (r *registry) recall(ctx context.Context) {
 	q := job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued},
-		Causes: []string{blockFull, blockDrain, blockStart, blockSmall, blockBackup}, Oldest: true, Limit: 1000}
+		Causes: []string{blockFull, blockDrain, blockStart, blockSmall, blockLabels, blockBackup},
+		Oldest: true, Limit: 1000}
 	for n := 0; n < mostRecalled; n += 1000 {
 		page, err := r.app.engine.Store().List(ctx, q)
 		if err != nil {
@@ -122,8 +123,9 @@ func (r *registry) recall(ctx context.Context) {
 			return
 		}
 		for i := range page.Jobs {
-			if j := &page.Jobs[i]; !j.Claimed() {
-				r.line(j, j.Cause)
+			j := &page.Jobs[i]
+			if spec, err := SpecOf(j); err == nil && !j.Claimed() {
+				r.line(j, demandOf(j, &spec), j.Cause)
 			}
 		}
 		if q.After = page.Next; q.After == "" {

@@ -21,7 +21,7 @@ type Order struct {
 	Env      map[string]string
 	Limits   Limits
 	Labels   map[string]string
-	Requires []string // labels that a server must have to work on it, besides those of the service
+	Requires []string // labels that its agent must have, besides those of the service
 	Inputs   *bool
 	Key      string // idempotency key of the owner: a second order with it gives the first one's job
 	From     job.ID
@@ -76,11 +76,10 @@ func written(b *bool) string {
 	return fmt.Sprint(*b)
 }
 
-// order makes the order of a job. required are the labels that its service requires.
-func (o *Order) order(id job.ID, spec Spec, bytes int64, required []string) engine.Order {
+// order makes the order of a job.
+func (o *Order) order(id job.ID, spec Spec, bytes int64) engine.Order {
 	return engine.Order{
 		ID: id, Number: o.Number, Kind: JobKind, Priority: o.Priority, Group: o.Service, Owner: o.Owner, Key: o.Key,
-		Requires: slices.Concat(required, spec.Requires), Bytes: bytes, Created: o.Created, Spec: spec, By: o.By,
-		Actor: o.Actor, Note: o.Note,
+		Bytes: bytes, Created: o.Created, Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note,
 	}
 }

@@ -104,6 +104,7 @@ func (a *App) Agents() []Agent {
 	for _, name := range slices.Sorted(maps.Keys(r.members)) {
 		m := r.members[name]
 		one := Agent{Name: name, Up: m.err == nil, Since: m.since, Capacity: m.room, Reserved: m.reserved}
+		one.Labels = r.labels(name)
 		if m.err != nil {
 			one.Error = m.err.Error()
 		}
@@ -121,7 +122,8 @@ func (a *App) Workers() []api.WorkerInfo {
 	for _, one := range a.Agents() {
 		w := api.WorkerInfo{
 			Name: one.Name, State: api.WorkerIdle, Where: "agent", Slots: one.Capacity.Slots, Running: []job.ID{},
-			From: []job.KindState{{Kind: JobKind, State: Running}}, Labels: []string{}, Seen: one.Since,
+			From: []job.KindState{{Kind: JobKind, State: Running}}, Seen: one.Since,
+			Labels: append([]string{}, one.Labels...),
 		}
 		switch {
 		case !one.Up:
@@ -198,6 +200,7 @@ func (r *registry) ask(ctx context.Context, m *member) {
 		m.since = time.Now()
 	}
 	if m.err = err; err == nil {
+		room.Labels = slices.DeleteFunc(room.Labels, func(l string) bool { return !job.IsLabel(l) })
 		m.room, m.heard = room, true
 	}
 	r.mu.Unlock()
@@ -284,15 +287,13 @@ func (m *member) spare() int {
 	return m.room.Free - m.reserved
 }
 
-// serving gives the executors that serve a service and answer, the best first: by free slots, then by load. Those that
-// were tried come last. The caller has the lock.
-func (r *registry) serving(service string, tried []string) []*member {
-	s := r.app.services[service]
+// serving gives the executors that suit jobs, serve their service and answer, the best first: by free slots, then by
+// load. Those that were tried come last. The caller has the lock.
+func (r *registry) serving(d demand, tried []string) []*member {
 	var fit []*member
 	for _, m := range r.members {
-		serves := len(m.room.Services) == 0 || slices.Contains(m.room.Services, service)
-		named := s == nil || len(s.Agents) == 0 || slices.Contains(s.Agents, m.name)
-		if named && m.err == nil && !r.drains(m) && serves {
+		serves := len(m.room.Services) == 0 || slices.Contains(m.room.Services, d.service)
+		if r.suits(d, m.name) && m.err == nil && !r.drains(m) && serves {
 			fit = append(fit, m)
 		}
 	}
@@ -318,20 +319,20 @@ type choice struct {
 	instance string  // of its memory, as it reported last
 	// what a job in line waits for: that there is capacity, or that an operator or the start lets them take something
 	waits  string
-	soon   bool // it is known in a moment
-	small  bool // there are some, and none of them has as much as the job may use
+	soon   bool   // it is known in a moment
+	lacks  string // a job waits for an agent of another kind, and loses no attempt: blockSmall, blockLabels
 	reason string
 }
 
 // errUnasked is what is known of an executor before its first answer: nothing that would count against a job.
 var errUnasked = errors.New("it was not asked yet")
 
-// unasked reports that an executor that may serve a service was not asked yet, or may come yet; "" if not so. The
-// caller has the lock.
-func (r *registry) unasked(service string) string {
-	s := r.app.services[service]
+// unasked reports that an executor that may get jobs was not asked yet, or may come yet; "" if not so. The caller has
+// the lock.
+func (r *registry) unasked(d demand) string {
+	s := r.app.services[d.service]
 	for name, m := range r.members {
-		if m.err == errUnasked && (s == nil || len(s.Agents) == 0 || slices.Contains(s.Agents, name)) {
+		if m.err == errUnasked && r.suits(d, name) {
 			return "the agents are being asked how they stand"
 		}
 	}
@@ -340,7 +341,7 @@ func (r *registry) unasked(service string) string {
 	}
 	to := len(r.members) == 0 || len(r.expected) > 0
 	if s != nil && len(s.Agents) > 0 {
-		to = slices.ContainsFunc(s.Agents, func(name string) bool { return r.members[name] == nil })
+		to = slices.ContainsFunc(s.Agents, func(name string) bool { return r.members[name] == nil && r.suits(d, name) })
 	}
 	if to {
 		return "the server has just started, and agents that come by themselves have not come yet"
@@ -361,11 +362,17 @@ func (a *App) Expect(name string) {
 }
 
 // choose finds an executor for a job that may use so much, and reserves a slot of it.
-func (r *registry) choose(j *job.Job, may Limits, tried []string) choice {
+func (r *registry) choose(j *job.Job, d demand, may Limits, tried []string) choice {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.waiting.jobs, j.ID)
-	all := r.serving(j.Group, tried)
+	if reason := r.unlabelled(d); reason != "" {
+		if why := r.unasked(demand{service: d.service}); why != "" { // it may report the labels
+			return choice{waits: blockStart, soon: true, reason: why}
+		}
+		return choice{lacks: blockLabels, reason: reason}
+	}
+	all := r.serving(d, tried)
 	fit := slices.DeleteFunc(slices.Clone(all), func(m *member) bool { return tooSmall(m, may) })
 	for _, m := range fit {
 		if m.spare() > 0 && m.reserved < r.app.mostCalls() {
@@ -377,16 +384,16 @@ func (r *registry) choose(j *job.Job, may Limits, tried []string) choice {
 	if len(fit) > 0 {
 		return choice{waits: blockFull, reason: fmt.Sprintf("all slots of %s are taken", names(fit))}
 	}
-	if why := r.unasked(j.Group); why != "" {
+	if why := r.unasked(d); why != "" {
 		return choice{waits: blockStart, soon: true, reason: why}
 	}
 	if len(all) > 0 {
-		return choice{small: true, reason: smallest(all, may)}
+		return choice{lacks: blockSmall, reason: smallest(all, may)}
 	}
-	if reason := r.allDrained(j.Group); reason != "" {
+	if reason := r.allDrained(d); reason != "" {
 		return choice{waits: blockDrain, reason: reason}
 	}
-	return choice{reason: r.absent(j.Group)}
+	return choice{reason: r.absent(d)}
 }
 
 func names(members []*member) string {
@@ -404,22 +411,22 @@ func names(members []*member) string {
 }
 
 // absent reports why no executor can be had. The caller has the lock.
-func (r *registry) absent(service string) string {
+func (r *registry) absent(d demand) string {
 	if len(r.members) == 0 {
 		return "no agent is known to this server"
 	}
 	text := ""
 	for _, name := range slices.Sorted(maps.Keys(r.members)) {
 		m, why := r.members[name], ""
-		switch s := r.app.services[service]; {
-		case s != nil && len(s.Agents) > 0 && !slices.Contains(s.Agents, name):
+		switch {
+		case !r.suits(d, name):
 			continue
 		case m.err != nil:
 			why = "cannot be reached: " + plain(m.err)
 		case r.drains(m):
 			why = "takes nothing new (it drains)"
 		default:
-			why = "does not serve " + service
+			why = "does not serve " + d.service
 		}
 		if len(text) > 400 {
 			return text + "; and others"
@@ -430,7 +437,7 @@ func (r *registry) absent(service string) string {
 		text += name + " " + why
 	}
 	if text == "" {
-		return "none of the agents that " + service + " names is known to this server"
+		return "none of the agents" + d.with() + " that " + d.service + " names is known to this server"
 	}
 	return text
 }

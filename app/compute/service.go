@@ -23,7 +23,7 @@ type Service struct {
 	Limits      Limits            // of a job that asks for none
 	Max         Limits            // that a job may ask for
 	Env         map[string]string // of every job
-	Requires    []string          // labels that a server must have to work on its jobs
+	Requires    []string          // labels that an agent must have to run its jobs
 	LeaveInputs bool              // results do not hold unchanged inputs
 	Callbacks   *Callbacks        // nil: an order must name no callback
 

@@ -25,9 +25,11 @@ type Spec struct {
 	Limits   Limits            `json:"limits,omitzero"` // that were asked for
 	Labels   map[string]string `json:"labels,omitempty"`
 	Requires []string          `json:"requires,omitempty"` // labels that were asked for
-	Inputs   *bool             `json:"inputs,omitempty"`   // in the results; nil: as the service states
-	From     job.ID            `json:"from,omitempty"`     // the job that it repeats
-	Callback string            `json:"callback,omitempty"` // the URL that is notified of its end
+	// labels that its agent must have: those of the order and of its service at that time
+	AgentLabels []string `json:"agent_labels,omitempty"`
+	Inputs      *bool    `json:"inputs,omitempty"`   // in the results; nil: as the service states
+	From        job.ID   `json:"from,omitempty"`     // the job that it repeats
+	Callback    string   `json:"callback,omitempty"` // the URL that is notified of its end
 	// digest of what was uploaded, to distinguish a repetition from another upload under the same key
 	Upload   string          `json:"upload,omitempty"`
 	Uploads  []string        `json:"uploads,omitempty"`  // resumable uploads that files were

@@ -296,7 +296,8 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 		return job.Job{}, err
 	}
 	spec := Spec{User: o.User, Service: o.Service, Name: o.Name, Files: u.list(), Fetch: o.Fetch, Uploads: o.Uploads,
-		Env: o.Env, Limits: o.Limits, Labels: o.Labels, Requires: job.Tagged(o.Requires...), Inputs: o.Inputs,
+		Env: o.Env, Limits: o.Limits, Labels: o.Labels, Requires: job.Tagged(o.Requires...),
+		AgentLabels: job.Tagged(slices.Concat(a.services[o.Service].Requires, o.Requires)...), Inputs: o.Inputs,
 		From: o.From, Callback: o.Callback, Upload: u.digest(&o), Imported: o.Imported, TES: o.TES}
 	dir := dirOf(id)
 	a.directories.hold(dir)
@@ -306,7 +307,7 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 			bare(err)), u.undo(dir))
 	}
 	u.loan.becomes(id)
-	order := o.order(id, spec, u.bytes, a.services[o.Service].Requires)
+	order := o.order(id, spec, u.bytes)
 	a.promise(&order, o.Imported != nil)
 	j, err := a.record(context.WithoutCancel(ctx), order)
 	switch {

@@ -312,6 +312,7 @@ type task struct {
 	dir  *workdir.Dir // the job's, locked; nil in phases that need none
 
 	handed *description // of the submission and its files; nil before Processing
+	left   *Processed   // by peers that have processed it; nil: Stagepost has, or it is not processed
 }
 
 // phase makes a step of a job's phase: it reads what is known of the job and, if wanted, takes its work directory.

@@ -135,14 +135,14 @@ func fileOf(address string) string {
 // QueueTag is the tag of all batches and jobs: a hold on it pauses ingest as a whole.
 const QueueTag = "queue=ingest"
 
-// placeTag gives the tag of the jobs that are to write to a storage location, as the profile names it.
-func placeTag(dir string) string { return "place=" + dir }
+// PlaceTag gives the tag of the jobs that are to write to a storage location, as the profile names it.
+func PlaceTag(dir string) string { return "place=" + dir }
 
 // tags gives what holds name the jobs of a profile by: the queue and every storage location.
 func tags(p *profile.Profile) []string {
 	all := []string{QueueTag}
 	for _, dir := range p.Storage {
-		all = append(all, placeTag(dir))
+		all = append(all, PlaceTag(dir))
 	}
 	return all
 }

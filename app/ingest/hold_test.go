@@ -135,7 +135,7 @@ func TestHoldOnAStoragePlace(t *testing.T) {
 	maps.Storage = []string{"array1"}
 	books.ID, books.Collection, books.Storage = "books", "books", []string{"array2"}
 	w := start(t, []profile.Profile{maps, books}...)
-	scope := job.Scope{Kind: record.JobKind, State: record.Storing, Tag: placeTag("array1")}
+	scope := job.Scope{Kind: record.JobKind, State: record.Storing, Tag: PlaceTag("array1")}
 	w.hold(scope, never)
 	waits := w.submit(Submission{}, "a map")
 	if b := w.end(w.submit(Submission{Profile: "books"}, "a text").ID); b.State != record.Completed {

@@ -282,14 +282,14 @@ func (t *task) systemFiles(p *profile.Profile, who *record.Identity) ([]listed, 
 		}
 		add(name, text.Bytes(), "")
 	}
-	if t.spec.Type == TypeObjectManifest {
+	if t.spec.Type == TypeObjectManifest && (t.left == nil || t.dir.Has(manifestFile)) {
 		add(record.ManifestName, nil, manifestFile)
 	}
 	if deletes := workdir.ProducerName + "/" + record.DeleteName; t.spec.Update && t.dir.Has(deletes) {
 		add(record.DeleteName, nil, deletes)
 	}
 	slices.SortFunc(files, func(a, b listed) int { return cmp.Compare(a.Path, b.Path) })
-	return files, nil
+	return t.withTaken(files)
 }
 
 func ercOf(who *record.Identity) erc.Record {

@@ -29,6 +29,9 @@ type Peers interface {
 	Unlock(locks ...inventory.Lock)
 	// Files is the URL below which they read the work directories; "": they do not.
 	Files() string
+	// Processed returns what they left of a job that they have processed; nil: they have not. taken states that their
+	// files are the working files already.
+	Processed(ctx context.Context, id job.ID, taken bool) (*Processed, error)
 }
 
 // handedDir has what peers read besides the files of the depositor, and handedManifest the list of all.

@@ -17,9 +17,10 @@ import (
 // readers are peers that lock nothing and read the work directories.
 type readers struct{ files string }
 
-func (readers) Lock(context.Context, inventory.Lock) (*job.Blocker, error) { return nil, nil }
-func (readers) Unlock(...inventory.Lock)                                   {}
-func (r readers) Files() string                                            { return r.files }
+func (readers) Lock(context.Context, inventory.Lock) (*job.Blocker, error)  { return nil, nil }
+func (readers) Unlock(...inventory.Lock)                                    {}
+func (r readers) Files() string                                             { return r.files }
+func (readers) Processed(context.Context, job.ID, bool) (*Processed, error) { return nil, nil }
 
 // TestHandedOver: the record of a processed job has where peers find its files. It does not if they read none, or if
 // their manifest cannot describe the object; the job is completed in any case.

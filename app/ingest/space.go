@@ -259,18 +259,25 @@ func (t *task) provision(ctx context.Context) error {
 // finds what it needs: the manifest, the files, what Processing made of them. A directory that Downloading has filled
 // always has the list of what came, and the manifest, since a directory is cleared away as a whole. An attempt that is
 // interrupted while it brings the files back leaves a list, too; the record states that it is not complete. What a
-// phase did not sync is made again if a loss of power has changed it.
+// phase did not sync is made again if a loss of power has changed it. For a job that peers have processed, the files
+// are those that they left.
 func (t *task) refill(ctx context.Context) error {
+	if err := t.findProcessed(ctx); err != nil {
+		return err
+	}
 	state := t.Job().State
-	if state == record.Storing && !t.data.Refilling {
+	if state == record.Storing && !t.data.Refilling && !t.untaken() {
 		if err := t.relist(ctx); err != nil {
 			return err
 		}
 	}
 	later := slices.Contains([]lifecycle.State{record.Processing, record.Storing, record.Recording}, state)
-	files := later && (t.data.Refilling || !t.dir.Has(fetchedList))
+	files := later && (t.data.Refilling || t.untaken() || !t.dir.Has(fetchedList))
 	if later && !files {
 		return nil
+	}
+	if t.left != nil {
+		return t.refillProcessed(ctx, state)
 	}
 	manifest := t.spec.Type == TypeObjectManifest && state != record.Pending &&
 		(t.data.Refilling || !t.dir.Has(manifestFile))
@@ -332,6 +339,11 @@ func (t *task) refillFiles(ctx context.Context, state lifecycle.State) error {
 	if err := t.download(ctx); err != nil || state == record.Processing {
 		return err
 	}
+	return t.reprocess(ctx, state)
+}
+
+// reprocess makes what Processing made of the files.
+func (t *task) reprocess(ctx context.Context, state lifecycle.State) error {
 	if err := t.process(ctx); err != nil {
 		return err
 	}

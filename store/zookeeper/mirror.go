@@ -96,6 +96,17 @@ func (s *Store) Node(ctx context.Context, node string) (id job.ID, ok bool, err 
 	return id, ok, err
 }
 
+// Shown returns a record with the node that shows it; ok is false if there is no such record.
+func (s *Store) Shown(ctx context.Context, id job.ID) (one Shown, ok bool, err error) {
+	_, err = do(s, ctx, func(r *records) (bool, error) {
+		if ok = r.jobs[id] != nil; ok {
+			one = r.jobs[id].shown()
+		}
+		return true, nil
+	})
+	return one, ok, err
+}
+
 // Nodes returns all records that nodes show.
 func (s *Store) Nodes(ctx context.Context) (map[string]Shown, error) {
 	return do(s, ctx, func(r *records) (map[string]Shown, error) {

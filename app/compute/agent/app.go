@@ -46,6 +46,7 @@ type Options struct {
 	Memory   int64
 	Reserve  int64              // bytes of the disk that no parcel may take. Defaults to 256 MiB
 	Services map[string]Service // by name. Defaults to any service, with the zero Service
+	Labels   []string           // that services and jobs can require
 	// services that Services does not name are served, too, with the zero Service
 	Others  bool
 	Runner  Runner // what confines payloads

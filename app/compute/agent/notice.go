@@ -156,9 +156,9 @@ func (a *App) Capacity(ctx context.Context) (compute.Capacity, error) {
 	}
 	busy := len(a.running())
 	return compute.Capacity{
-		Instance: a.memory.name, Services: a.services(), Slots: a.options.Slots, Free: max(0, a.options.Slots-busy),
-		Waiting: waiting,
-		Memory:  a.options.Memory, Cores: a.options.Cores, Load: a.load.percent(), Draining: a.Draining(),
+		Instance: a.memory.name, Services: a.services(), Labels: a.options.Labels,
+		Slots: a.options.Slots, Free: max(0, a.options.Slots-busy), Waiting: waiting,
+		Memory: a.options.Memory, Cores: a.options.Cores, Load: a.load.percent(), Draining: a.Draining(),
 		Kind:    "agent",
 		Sandbox: a.options.Sandbox, Events: true,
 	}, nil

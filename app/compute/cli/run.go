@@ -92,7 +92,7 @@ func (r *computeRun) bind(cmd *cobra.Command) {
 		"limits: wall=10m,cpu=5m,memory=2GiB,disk=10GiB,output=1MiB,processes=64,cores=2,files=256")
 	f.StringArrayVar(&r.labels, "label", nil, "a label for lists: NAME=VALUE; may be given again")
 	f.StringSliceVar(&r.Requires, "requires", nil,
-		"labels that a server must have to work on it, with commas between: NAME or NAME=VALUE")
+		"labels that its agent must have, with commas between: NAME or NAME=VALUE")
 	f.StringVar(&r.Key, "key", "", "idempotency key: a second order with it gives the job of the first")
 	f.StringVar(&r.Owner, "owner", "", "whose it is; defaults to the owner of the token, else to the login name")
 	f.IntVar(&r.priority, "priority", job.DefaultPriority, "0 goes first, 99 last")

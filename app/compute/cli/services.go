@@ -38,7 +38,7 @@ func (c *commands) agents() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.List(c.Out, all, "there is no agent", "AGENT|KIND|STATE|FREE|SERVICES|ERROR",
+			return cli.List(c.Out, all, "there is no agent", "AGENT|KIND|STATE|FREE|SERVICES|LABELS|ERROR",
 				func(a *client.ComputeAgent) []string {
 					state := "up"
 					switch {
@@ -48,7 +48,7 @@ func (c *commands) agents() *cobra.Command {
 						state = "draining"
 					}
 					return []string{a.Name, a.Kind, state, strconv.Itoa(a.Free) + "/" + strconv.Itoa(a.Slots),
-						strings.Join(a.Services, ","), a.Error}
+						strings.Join(a.Services, ","), strings.Join(a.Labels, ","), a.Error}
 				})
 		}),
 	}

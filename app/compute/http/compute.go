@@ -122,7 +122,7 @@ func viewCompute(app Compute, j *job.Job) (api.ComputeJob, error) {
 	}
 	v := api.ComputeJob{
 		ID: j.ID, Number: j.Number, Service: spec.Service, Owner: j.Owner, User: spec.User, Name: spec.Name,
-		Labels: spec.Labels, Requires: j.Requires, Priority: j.Priority, From: spec.From,
+		Labels: spec.Labels, Requires: spec.Required(j), Priority: j.Priority, From: spec.From,
 		State: j.State, Status: compute.StatusOf(j.State), Outcome: j.Outcome, Ended: j.Ended, Cause: j.Cause,
 		Message: j.Message, Version: j.Version,
 		Agent: d.Agent, Attempt: d.Attempt, Created: j.Created, Changed: j.Changed,

@@ -47,13 +47,16 @@ func (s *Handlers) setDrain(w http.ResponseWriter, r *http.Request, on bool) err
 // viewAgent makes what operators see of an agent.
 func viewAgent(a *compute.Agent) api.ComputeAgent {
 	v := api.ComputeAgent{
-		Name: a.Name, Kind: a.Kind, Up: a.Up, Since: a.Since, Error: a.Error, Services: a.Services, Slots: a.Slots,
-		Free: a.Free, Waiting: a.Waiting, Reserved: a.Reserved,
+		Name: a.Name, Kind: a.Kind, Up: a.Up, Since: a.Since, Error: a.Error, Services: a.Services, Labels: a.Labels,
+		Slots: a.Slots, Free: a.Free, Waiting: a.Waiting, Reserved: a.Reserved,
 		Load: a.Load, Draining: a.Draining, Sandbox: a.Sandbox, Detail: a.Detail, Memory: a.Memory, Cores: a.Cores,
 		Drain: (*api.ComputeDrain)(a.Drain), Jobs: a.Jobs,
 	}
 	if v.Services == nil {
 		v.Services = []string{}
+	}
+	if v.Labels == nil {
+		v.Labels = []string{}
 	}
 	return v
 }

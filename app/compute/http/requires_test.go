@@ -11,11 +11,12 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestComputeRequires orders jobs that require labels: those of the service and those of the order. This server has
-// none: they stay in the queue, and the control without labels runs.
+// TestComputeRequires orders jobs that require labels: those of the service and those of the order. The agent has
+// another one: they stay in the queue, and the control without labels runs.
 func TestComputeRequires(t *testing.T) {
 	c := openPages(t, func(o *compute.Options, _ *options) {
 		o.Services = append(slices.Clone(twoServices), compute.Service{Name: "cards", Requires: []string{"gpu"}})
+		o.AgentLabels = map[string][]string{"puppet": {"zone=a"}}
 	})
 	free := c.order(client.ComputeOrder{}, "run.sh", "x")
 	requires := func(j *client.ComputeJob, want ...string) {
@@ -65,8 +66,20 @@ func TestComputeRequires(t *testing.T) {
 	}
 	path := answer.Header.Get("Location")
 	requires(&client.ComputeJob{ID: job.ID(strings.TrimPrefix(path, "/jobs/"))}, "gpu", "zone=b")
+	unlabelled := func(j *job.Job) bool { return j.Cause == "agents-labels" }
+	if j := c.await(both.ID, unlabelled); !strings.Contains(j.Message, "no agent for cards with labels gpu, zone=b") {
+		t.Errorf("it waits for %q", j.Message)
+	}
+	c.await(job.ID(strings.TrimPrefix(path, "/jobs/")), unlabelled)
 	if text := c.page(path); !strings.Contains(text, "<bdi>gpu, zone=b</bdi>") ||
-		!strings.Contains(text, "requires <bdi>gpu</bdi> <bdi>zone=b</bdi>") {
+		!strings.Contains(text, "no agent for wide with labels gpu, zone=b") {
 		t.Errorf("the page of the job: %s", text)
+	}
+	all, err := c.Client.ComputeAgents(t.Context())
+	if err != nil || len(all) != 1 || !slices.Equal(all[0].Labels, []string{"zone=a"}) {
+		t.Errorf("agents: %+v, %v", all, err)
+	}
+	if text := c.page("/compute"); !strings.Contains(text, ">zone=a</td>") {
+		t.Errorf("the page of the agents: %s", text)
 	}
 }

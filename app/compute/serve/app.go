@@ -102,9 +102,9 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	}
 	meters := NewMeters(h.Metrics)
 	o := compute.Options{
-		Dir: h.Dir, Services: all.Compute(), Retries: s.Retries, RetryFor: s.RetryFor, Lost: s.Lost,
-		Keep: cmp.Or(s.Keep, job.Unlimited), UserBytes: s.UserBytes,
-		NeedScript: env.NeedScript, Check: env.Check, Resend: env.Resend, Log: h.Log,
+		Dir: h.Dir, Services: all.Compute(), AgentLabels: labelsOf(all),
+		Retries: s.Retries, RetryFor: s.RetryFor, Lost: s.Lost, Keep: cmp.Or(s.Keep, job.Unlimited),
+		UserBytes: s.UserBytes, NeedScript: env.NeedScript, Check: env.Check, Resend: env.Resend, Log: h.Log,
 		Ended: meters.Ended, Moved: meters.Moved,
 	}
 	if env.Sandbox != "" && h.Config.IsDefault("compute.sandbox") {
@@ -135,6 +135,15 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+// labelsOf gives the labels that agents have by the file of services.
+func labelsOf(all *serviceconfig.Config) map[string][]string {
+	labels := map[string][]string{}
+	for _, a := range all.Agents {
+		labels[a.Name] = a.Labels
+	}
+	return labels
 }
 
 // aloneOnly refuses what other servers of a store could not reach: the jobs of an agent would count as lost when
@@ -183,7 +192,7 @@ func (c *App) openLocal(h *module.Host, s *Settings) error {
 			return err
 		}
 	}
-	o := agent.Options{Dir: filepath.Join(h.Own, "agent"), Name: serviceconfig.Local, Slots: s.Local,
+	o := agent.Options{Dir: filepath.Join(h.Own, "agent"), Name: serviceconfig.Local, Slots: s.Local, Labels: h.Labels,
 		Services: c.config.Agent(), Runner: box, Sandbox: box.Tier(), Keep: cmp.Or(s.Keep, job.Unlimited), Log: h.Log,
 		Cores: max(float64(runtime.NumCPU()), float64(s.Local))}
 	if err := durable.MkdirAll(o.Dir, 0o700); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/agent"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/format/tree"
+	"github.com/stagepost/stagepost/job"
 )
 
 // Local is the name of the agent that a server has in itself.
@@ -41,7 +42,7 @@ type Service struct {
 	Limits      Limits            `json:"limits" doc:"Limits of a job that asks for none."`
 	Max         Limits            `json:"max" doc:"The most that a job may ask for."`
 	Env         map[string]string `json:"env" doc:"Variables of every job."`
-	Requires    []string          `json:"requires" doc:"Labels that a server must have to work on its jobs: gpu, zone=b."`
+	Requires    []string          `json:"requires" doc:"Labels that an agent must have to run its jobs: gpu, zone=b."`
 	LeaveInputs bool              `json:"leave_inputs" doc:"Results contain no unchanged inputs."`
 	Binds       []string          `json:"binds" doc:"Paths of the agent's machine that jobs may read: /opt/tool, or /opt/tool:/tool."`
 	Network     string            `json:"network" doc:"none (the default) or host."`
@@ -76,6 +77,7 @@ type Agent struct {
 	Legacy    string   `json:"legacy" doc:"Base URL of an executor that a module drives."`
 	Slurm     *Slurm   `json:"slurm" doc:"A Slurm cluster."`
 	Services  []string `json:"services" doc:"Services of a cluster or of an executor of a module. Defaults to all."`
+	Labels    []string `json:"labels" doc:"What it has, for services and jobs that require it: gpu, zone=b."`
 
 	Added bool `json:"-"` // the module has added it, and has its address
 }
@@ -240,6 +242,11 @@ func (a *Agent) check(m Module) error {
 		return errors.New("this program has no module that reaches an agent by legacy")
 	case a.Slurm != nil && !filepath.IsAbs(a.Slurm.Dir):
 		return errors.New("slurm.dir must be an absolute path that the nodes see, too")
+	}
+	for _, l := range a.Labels {
+		if _, err := job.Required(l); err != nil {
+			return errors.New(job.Reason(err))
+		}
 	}
 	for _, text := range []string{a.URL, a.Legacy} {
 		if u, err := url.Parse(text); text != "" &&

@@ -2,6 +2,7 @@ package serviceconfig_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,8 +39,10 @@ func TestDocumentedFile(t *testing.T) {
 		agent.Env["HADDOCK_HOME"] != "/opt/haddock" {
 		t.Errorf("an agent gets %+v", agent)
 	}
-	if len(s.Agents) != 4 {
-		t.Errorf("%d agents", len(s.Agents))
+	if len(s.Agents) != 4 || !slices.ContainsFunc(s.Agents, func(a serviceconfig.Agent) bool {
+		return a.Name == "node1" && slices.Equal(a.Labels, []string{"gpu", "zone=b"})
+	}) {
+		t.Errorf("agents: %+v", s.Agents)
 	}
 }
 
@@ -52,13 +55,14 @@ agents:
   a1: {}
   a2: {url: "ftp://x", legacy: "http://y:1"}
   a3: {url: "ftp://x"}
+  a4: {tunnel: true, labels: ["two words"]}
   local: {tunnel: true}
 `))
 	if err == nil {
 		t.Fatal("it was taken")
 	}
 	for _, want := range []string{"Bad_Name", "stranger", "wifi", "relative", "strict", "beyond its maximum", `"a1"`,
-		`"a2"`, `"a3"`, `"local"`} {
+		`"a2"`, `"a3"`, `"a4": the label "two words"`, `"local"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not reported in\n%v", want, err)
 		}

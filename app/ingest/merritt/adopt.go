@@ -127,7 +127,7 @@ func (p *pass) adoptJob(ctx context.Context, s *merritt.Seen) error {
 		}
 	}
 	return p.create(ctx, s, engine.Order{Kind: record.JobKind, Parent: batch, Priority: &s.Priority,
-		Group: p.group(spec.Profile), Owner: b.Owner, Tags: []string{ingest.QueueTag}, Spec: spec})
+		Group: p.group(spec.Profile), Owner: b.Owner, Tags: p.tags(spec.Profile), Spec: spec})
 }
 
 // ready reports whether a record can be moved to the state of its nodes now. A batch that others created takes its jobs
@@ -172,6 +172,17 @@ func (p *pass) group(id string) string {
 		return one.Group()
 	}
 	return ""
+}
+
+// tags are those by which holds name the jobs of a profile.
+func (p *pass) tags(id string) []string {
+	all := []string{ingest.QueueTag}
+	if one, ok := p.o.Profiles.Get(id); ok {
+		for _, dir := range one.Storage {
+			all = append(all, ingest.PlaceTag(dir))
+		}
+	}
+	return all
 }
 
 // payload opens the payload of a batch, or of a job of it, in Merritt's directory; nil if it is not there.

@@ -27,8 +27,9 @@ type Options struct {
 	// Every is the time between readings of the nodes, besides those after changes that are notified: 15 s by default,
 	// the interval of Merritt's own programs.
 	Every time.Duration
-	// Queue is the directory in which Merritt keeps the payloads of batches and jobs, "<home>/queue". Without it,
-	// Stagepost follows what Merritt's programs do with the batches that they created, and works on none of them.
+	// Queue is the directory in which Merritt keeps the payloads of batches and jobs, and the working files of jobs,
+	// "<home>/queue". Without it, Stagepost follows what Merritt's programs do with the batches that they created, and
+	// works on none of them.
 	Queue string
 	// Files is the URL below which Merritt's storage reads the work directories of this server, Storage the address of
 	// that storage, and Node the number of its node in which objects are stored. Without all three, Merritt's programs
@@ -73,7 +74,7 @@ func New(ctx context.Context, store *zookeeper.Store, o Options) (*Follower, err
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	m := Mapping(o.Profiles)
-	m.Stored = o.stored
+	m.Stored, m.Continues = o.stored, o.continues
 	link := merritt.New(m, merritt.Options{})
 	if err := store.Attach(ctx, link); err != nil {
 		return nil, err

@@ -35,6 +35,7 @@ type harness struct {
 	store   *zookeeper.Store
 	f       *Follower
 	program *zktest.Program
+	dir     string // the data directory
 	queue   string // Merritt's directory of payloads
 	files   string // URL of the work directories; "": Merritt's programs cannot read them
 	address string // of the ZooKeeper server
@@ -53,7 +54,7 @@ func openHarness(t *testing.T, gives bool) *harness {
 	dir := t.TempDir()
 	srv := zktest.Shared(t)
 	h := &harness{T: t, program: &zktest.Program{Conn: srv.Raw(t)}, queue: t.TempDir(),
-		address: srv.Address}
+		dir: dir, address: srv.Address}
 	set, err := profile.New(profile.Profile{ID: "maps_content", Collection: "maps", Owner: "library",
 		Networks: []string{"127.0.0.0/8"}})
 	h.ok(err)

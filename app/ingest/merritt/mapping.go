@@ -150,7 +150,8 @@ func workable(j *job.Job) string {
 			return why
 		}
 	case record.JobKind:
-		if s, err := record.SpecOf(j); err != nil || s.URL == "" && s.Size < 0 {
+		d, _ := record.DataOf(j)
+		if s, err := record.SpecOf(j); err != nil || s.URL == "" && s.Size < 0 && !d.Taken {
 			return why
 		}
 	default:

@@ -81,6 +81,10 @@ func (p *player) act(id job.ID) string {
 			p.locked[node] = false
 			return theirs("unlock", p.program.Unlock("/jobs/"+node))
 		}
+		if to == record.Storing {
+			p.handed[id] = "http://files/theirs/" + string(id)
+			p.ok(p.program.Hand(node, p.handed[id], "add/9/ark%3A%2F99999%2Ffk4a", handedStored))
+		}
 		return theirs("work in Merritt", p.program.Move(node, string(to), "Success"))
 	case p.locked[node]:
 		return "nothing"
@@ -161,6 +165,9 @@ func (p *player) finish(j *job.Job, success bool) string {
 // read.
 const line = "%s %s %v %v locked=%t store=%s inventory=%s"
 
+// handedStored is where the stored object of a handed job is listed.
+const handedStored = "http://storage.example:35121/manifest/9/ark%3A%2F99999%2Ffk4a"
+
 // compare reads the nodes of all jobs and returns what differs from the records.
 func (p *player) compare() string {
 	entries := map[string][]string{}
@@ -186,7 +193,7 @@ func (p *player) compare() string {
 		manifest, _, _ := p.program.Storing(node)
 		listed := ""
 		if p.handed[id] != "" {
-			listed = "http://storage.example:35121/manifest/9/ark%3A%2F99999%2Ffk4a"
+			listed = handedStored
 		}
 		lock := slices.Contains(p.program.Names("/jobs/"+node), "lock")
 		got := fmt.Sprintf(line, p.program.Status("/jobs/"+node), p.program.Text("/jobs/"+node+"/priority"),

@@ -129,6 +129,30 @@ func onProcessed(do func(h *harness, id job.ID)) func(*harness) {
 	})
 }
 
+// onTaken has Merritt's programs process a job, with which Stagepost continues.
+func onTaken(do func(h *harness, id job.ID)) func(*harness) {
+	return func(h *harness) {
+		_, j := h.pending()
+		id := h.node(j.ID)
+		h.ok(h.program.Lock("/jobs/" + id))
+		for _, state := range []string{"Estimating", "Provisioning", "Downloading", "Processing"} {
+			h.ok(h.program.Move(id, state, "Success"))
+		}
+		h.ok(h.program.Hand(id, "http://a/m", "add/9/ark%3A%2F99999%2Ffk4a", "http://a/i"))
+		h.ok(h.program.Move(id, "Storing", "Success"))
+		h.ok(h.program.Unlock("/jobs/" + id))
+		h.pass()
+		do(h, j.ID)
+	}
+}
+
+// taken are the lines of a job that Merritt's programs have processed.
+func taken(lines []string) []string {
+	return append(lines,
+		`/jobs/jid0/store {"manifest_url":"http://a/m","mode":"add/9/ark%3A%2F99999%2Ffk4a","delete":"","theirs":1}`,
+		`/jobs/jid0/inventory {"manifest_url":"http://a/i","mode":"","theirs":1}`)
+}
+
 // processed are the lines of a job whose files were handed over.
 func processed(lines []string) []string {
 	i := slices.Index(lines, `/jobs/jid0/identifiers {"local_id":[],"primary_id":""}`)
@@ -294,6 +318,20 @@ func situations() []situation {
 		{"job processed and purged", onProcessed(driven(record.Completed, byOperator(record.Delete),
 			(*harness).purge)), batchLines("Processing", "Success", wasProcessing, wasCompleted,
 			"/batches/bid0/states/batch-deleted")},
+
+		{"job processed in Merritt and claimed", onTaken(claim),
+			taken(jobLines("storing/05-jid0", "processing", "Processing", 0, "Success", "/jobs/jid0/lock"))},
+		{"job processed in Merritt and stored", onTaken(driven(record.Recording)),
+			taken(jobLines("recording/05-jid0", "processing", "Storing", 0, "Success"))},
+		{"job processed in Merritt, stored and claimed", onTaken(driven(record.Recording, claim)),
+			taken(jobLines("recording/05-jid0", "processing", "Storing", 0, "Success", "/jobs/jid0/lock"))},
+		{"job processed in Merritt and failed", onTaken(failure),
+			taken(jobLines("failed/05-jid0", "failed", "Processing", 0, "broken", wasProcessing))},
+		{"job processed in Merritt, failed, retried and stored", onTaken(func(h *harness, id job.ID) {
+			h.fail(id)
+			h.do(id, record.Retry, lifecycle.Operator)
+			h.drive(id, record.Recording)
+		}), taken(jobLines("recording/05-jid0", "processing", "Storing", 1, "Success", wasFailed))},
 
 		{"access requested", onRequest(nothing), accessLines(201, queued, "Pending", "")},
 		{"access claimed", onRequest(claim), accessLines(201, queued, "Pending", "", "/access/small/qid0/lock")},

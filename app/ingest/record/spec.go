@@ -114,6 +114,8 @@ type JobData struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// after Processing: where peers find the files
 	Handed *Handed `json:"handed,omitempty"`
+	// peers have processed it, and its working files were made of what they left
+	Taken bool `json:"taken,omitempty"`
 }
 
 // Handed is where the programs of another system find the files of a processed object, to store them.

@@ -16,7 +16,7 @@ type Settings struct {
 	Trash         time.Duration `name:"ingest.trash.keep" for:"serve" zero:"off" default:"7d" doc:"how long working files stay in the trash before they are deleted; off: they are removed at once"`
 	Work          time.Duration `name:"ingest.work.keep" for:"serve" zero:"unlimited" default:"30d" doc:"how long the working files of failed jobs stay before they go to the trash; unlimited: they stay"`
 	Merritt       string        `name:"ingest.merritt" for:"serve" choices:"on off" default:"off" doc:"on: share the queue of a Merritt system, whose nodes are in the ZooKeeper of the setting store; off: its nodes are neither read nor written"`
-	MerrittQueue  string        `name:"ingest.merritt.queue" for:"serve" doc:"directory in which the Merritt system keeps payloads; without it, batches that Merritt's programs created are followed and not worked on"`
+	MerrittQueue  string        `name:"ingest.merritt.queue" for:"serve" doc:"directory in which the Merritt system keeps payloads and working files; without it, batches that Merritt's programs created are followed and not worked on"`
 	MerrittFiles  string        `name:"ingest.merritt.files" for:"serve" doc:"URL of the directory work of the data directory, as a web server gives it to Merritt's storage: that can store what this server has processed; needs ingest.merritt.storage and ingest.merritt.node"`
 	MerrittStore  string        `name:"ingest.merritt.storage" for:"serve" doc:"URL of Merritt's storage service, below which inventory reads the manifest of a stored object"`
 	MerrittNode   int           `name:"ingest.merritt.node" for:"serve" doc:"number of the storage node of Merritt for objects of ingest.merritt.files"`

@@ -58,6 +58,16 @@ type Stored struct {
 	Delete      string // store: names of files, each with a line end
 }
 
+// Processed is what programs of Merritt left of a job that they have processed, in its nodes.
+type Processed struct {
+	Store Stored
+	Identifiers
+	configuration layout.Object
+}
+
+// Value returns the text of a key of the configuration of the job.
+func (p *Processed) Value(key string) string { return p.configuration.Text(key) }
+
 // Token is what an access request shows to those who wait for it.
 type Token struct {
 	Status  int // as of HTTP: 201 queued, 200 ready, 500 failed
@@ -84,6 +94,9 @@ type Mapping struct {
 	Holds func(job.Scope) []Lock
 	// Workable returns why no worker of this store can work on a record, or "".
 	Workable func(*job.Job) string
+	// Continues returns why no worker of this store can store what Merritt's programs have processed, or "". Nil: none
+	// can.
+	Continues func(*job.Job, *Processed) string
 }
 
 // Lock is a lock of Merritt: of a queue or a collection, which keeps jobs from being acquired, or of an object or a

@@ -69,36 +69,53 @@ func (l *Link) Busy(ctx context.Context, jobs []zookeeper.Shown, now time.Time) 
 		if paused.Exists && s.Job.State != lifecycle.State(layout.Recording) {
 			return nil, true, nil
 		}
-		if b, is := l.busy(s, status.Status, lock.Exists, now); is {
+		b := job.Blocker{Code: LockedCause, Since: now, Until: now.Add(lockedPause), Holder: s.Node}
+		if b.Sentence = l.moved(s, status.Status, lock.Exists); b.Sentence == "" {
+			b.Code, b.Until = ElsewhereCause, now.Add(elsewherePause)
+			if b.Sentence, err = l.unworkable(ctx, s); err != nil {
+				return nil, false, err
+			}
+		}
+		if b.Sentence != "" {
 			busy[s.Job.ID] = b
 		}
 	}
 	return busy, false, nil
 }
 
-// busy returns why a job cannot be claimed.
-func (l *Link) busy(s zookeeper.Shown, status layout.Status, locked bool, now time.Time) (job.Blocker, bool) {
-	b := job.Blocker{Code: LockedCause, Since: now, Until: now.Add(lockedPause), Holder: s.Node}
+// moved returns which program of Merritt has locked or changed a record, or "".
+func (l *Link) moved(s zookeeper.Shown, status layout.Status, locked bool) string {
 	isBatch := s.Job.Kind == l.m.Batch
 	same := status == state(s.Job.State) || isBatch && status == layout.Reporting &&
 		state(s.Job.State) == layout.Processing
-	why := l.m.Workable(s.Job)
 	switch {
 	case locked:
-		b.Sentence = fmt.Sprintf("a worker of Merritt has locked %s", s.Node)
+		return fmt.Sprintf("a worker of Merritt has locked %s", s.Node)
 	case !same && status == "":
-		b.Sentence = fmt.Sprintf("%s does not exist in Merritt, or cannot be read: stagepost zk check", s.Node)
+		return fmt.Sprintf("%s does not exist in Merritt, or cannot be read: stagepost zk check", s.Node)
 	case !same:
-		b.Sentence = fmt.Sprintf("%s is %s in Merritt: the record follows", s.Node, status)
-	case s.Elsewhere && state(s.Job.State) != layout.Pending:
-		b.Code, b.Until = ElsewhereCause, now.Add(elsewherePause)
-		b.Sentence = fmt.Sprintf("Merritt's programs work on %s and continue with it", s.Node)
-	case why != "":
-		b.Code, b.Until, b.Sentence = ElsewhereCause, now.Add(elsewherePause), why
-	default:
-		return job.Blocker{}, false
+		return fmt.Sprintf("%s is %s in Merritt: the record follows", s.Node, status)
 	}
-	return b, true
+	return ""
+}
+
+// unworkable returns why no worker of this store can work on a record, or "". A job that Merritt's programs have begun
+// is theirs, but for Storing after they have processed it.
+func (l *Link) unworkable(ctx context.Context, s zookeeper.Shown) (string, error) {
+	switch at := state(s.Job.State); {
+	case !s.Elsewhere || at == layout.Pending:
+		return l.m.Workable(s.Job), nil
+	case at == layout.Storing && l.m.Continues != nil:
+		p, err := l.Processed(ctx, s.Node)
+		if err != nil {
+			return "", err
+		}
+		return l.m.Continues(s.Job, p), nil
+	case at == layout.Recording || at == layout.Notify:
+		return fmt.Sprintf("Merritt's storage has stored the object of %s: Merritt's programs continue with it",
+			s.Node), nil
+	}
+	return fmt.Sprintf("Merritt's programs work on %s and continue with it", s.Node), nil
 }
 
 // paths returns the status, the lock and the pause of a record.

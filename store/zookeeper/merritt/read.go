@@ -206,6 +206,24 @@ func (r *reading) job(ctx context.Context, id layout.JobID) error {
 	return nil
 }
 
+// Processed returns what programs of Merritt left of a job that they have processed. A job that is gone or cannot be
+// read has left nothing.
+func (l *Link) Processed(ctx context.Context, node string) (*Processed, error) {
+	_, q := l.now()
+	if q == nil {
+		return nil, errDetached
+	}
+	j, err := q.Job(ctx, layout.JobID(node))
+	if err != nil {
+		return &Processed{}, usable(err)
+	}
+	s, _, err := q.Stored(ctx, j.ID)
+	return &Processed{
+		Store:       Stored{ManifestURL: s.ManifestURL, Mode: s.Mode, Delete: s.Delete},
+		Identifiers: Identifiers{j.Identifiers.Primary, j.Identifiers.Local}, configuration: j.Configuration,
+	}, err
+}
+
 func (r *reading) requests(ctx context.Context) error {
 	for _, in := range []layout.Queue{layout.Small, layout.Large} {
 		ids, bad, err := r.q.Requests(ctx, in)

@@ -69,9 +69,11 @@ func (w *showing) record(ctx context.Context, c *zookeeper.Changed) error {
 }
 
 // adopted reports whether a change follows what a program of Merritt did: the nodes have it. The work on a job that
-// such a program has begun is continued by Merritt's programs, until the job returns to Pending.
+// such a program has begun is continued by Merritt's programs, until the job returns to Pending or a phase succeeds
+// here.
 func (w *showing) adopted(c *zookeeper.Changed) bool {
-	if c.Event != "" && c.Job.State == lifecycle.State(layout.Pending) {
+	succeeded := c.Actor != Actor && c.Job.LastOK != c.Before.LastOK
+	if c.Event != "" && (succeeded || c.Job.State == lifecycle.State(layout.Pending)) {
 		c.Elsewhere = false
 	}
 	if c.Actor != Actor || c.Event == "" {

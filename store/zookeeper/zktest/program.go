@@ -13,7 +13,8 @@ import (
 // Program is a program of a Merritt system: it makes the requests of the Java library, one after the other, and shares
 // no code with the packages that are tested. Its methods are for one goroutine.
 type Program struct {
-	Conn *zk.Conn
+	Conn   *zk.Conn
+	Delete string // what Hand has storage take out of an object, each name with a line end
 }
 
 // errBusy means that another client has the lock.
@@ -207,7 +208,7 @@ func (p *Program) Recording(id string) (manifest string) {
 
 // Hand writes what the process daemon leaves to storage and inventory.
 func (p *Program) Hand(id, manifest, mode, listed string) error {
-	store := fmt.Sprintf(`{"manifest_url":%q,"mode":%q,"delete":"","theirs":1}`, manifest, mode)
+	store := fmt.Sprintf(`{"manifest_url":%q,"mode":%q,"delete":%q,"theirs":1}`, manifest, mode, p.Delete)
 	return errors.Join(p.put("/jobs/"+id+"/store", store),
 		p.put("/jobs/"+id+"/inventory", fmt.Sprintf(`{"manifest_url":%q,"mode":"","theirs":1}`, listed)))
 }

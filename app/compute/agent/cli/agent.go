@@ -30,6 +30,7 @@ type agentSettings struct {
 	tokenFile, services, sandbox string
 	memory                       string
 	slots                        int
+	labels                       []string
 	cores                        float64
 	grace, keep, records         time.Duration
 	anyone                       bool
@@ -70,6 +71,8 @@ The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POL
 			"set: of all addresses with --agent-token-file or --anyone, otherwise of 127.0.0.1")
 	f.StringVar(&a.name, "name", "", "the name of this agent; defaults to that of the machine")
 	f.IntVar(&a.slots, "slots", 0, "payloads that run at once; defaults to the number of processors")
+	f.StringSliceVar(&a.labels, "labels", nil,
+		"what this machine has, for services and jobs that require it: NAME or NAME=VALUE, several with commas")
 	f.Float64Var(&a.cores, "cores", 0,
 		"processors that payloads together may ask for; defaults to all, negative: any number")
 	f.StringVar(&a.memory, "memory", "", "memory that payloads together may ask for; defaults to that of the machine")
@@ -195,9 +198,14 @@ func readAgentToken(name string) (string, error) {
 // options makes the agent's options.
 func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
 	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: cmp.Or(a.keep, job.Unlimited),
-		Log:   log,
+		Log: log, Labels: a.labels,
 		Check: a.env.Check, Setting: a.env.Setting}
 	var mistakes []error
+	for _, l := range a.labels {
+		if _, err := job.Required(l); err != nil {
+			mistakes = append(mistakes, fmt.Errorf("--labels: %s", job.Reason(err)))
+		}
+	}
 	if a.memory != "" {
 		n, err := quantity.ParseBytes(a.memory)
 		if err != nil {
