@@ -169,6 +169,7 @@ type ArchiveDetails struct {
 	Files      int               `json:"files"`
 	Bytes      int64             `json:"bytes"`
 	Stored     []ArchiveStored   `json:"stored"`
+	Objects    []ArchiveObject   `json:"objects,omitempty"`
 	Stamps     []ArchiveStamp    `json:"stamps,omitempty"`
 	Holds      []ArchiveHold     `json:"holds,omitempty"`
 	Deletions  []ArchiveDeletion `json:"deletions,omitempty"`
@@ -190,6 +191,19 @@ type ArchiveStored struct {
 	LegalHold string `json:"legal_hold,omitempty"`
 }
 
+// ArchiveObject is the version of an OCFL object that an archive has in a storage root. A fixity check reads all of its
+// files.
+type ArchiveObject struct {
+	Location string    `json:"location"` // objects/NAME
+	Object   string    `json:"object"`
+	Version  string    `json:"version"`          // such as v1
+	SHA512   string    `json:"sha512"`           // of the list of "SHA-512, two spaces, path" of its files by path
+	Stored   time.Time `json:"stored"`           // and verified
+	Checked  time.Time `json:"checked,omitzero"` // last fixity check since it was stored
+	Faults   int       `json:"faults"`           // files that the last check found damaged
+	Healed   int       `json:"healed"`           // files that were replaced, ever
+}
+
 // ArchiveStamp is a time stamp (RFC 3161) of a file of an archive.
 type ArchiveStamp struct {
 	Path       string    `json:"path"`
@@ -207,9 +221,24 @@ type ArchiveArtifact struct {
 	SHA256 string    `json:"sha256"`
 	SHA512 string    `json:"sha512"`
 	Made   time.Time `json:"made"`
+
+	Copies []ArchiveCopy `json:"copies,omitempty"` // in order of their locations; those that were replaced are left out
 }
 
-// ArchiveArtifacts is a page of the files of an archive, in order of their paths.
+// ArchiveCopy is a file of an archive in one storage location.
+type ArchiveCopy struct {
+	Location   string    `json:"location"`
+	Generation int       `json:"generation"`        // 1 for the first; one that replaces a damaged one has the next
+	State      string    `json:"state"`             // planned, verified, damaged, missing or deleted
+	SHA256     string    `json:"sha256,omitempty"`  // when it was read last; empty: it was not read to its end
+	Verified   time.Time `json:"verified,omitzero"` // when it was stored, and read back
+	Checked    time.Time `json:"checked,omitzero"`  // last fixity check since
+	Result     string    `json:"result,omitempty"`  // of this check: ok, corrupt or missing
+	Detail     string    `json:"detail,omitempty"`  // of a fault; of a planned copy: of the last attempt to store it
+	Deleted    time.Time `json:"deleted,omitzero"`
+}
+
+// ArchiveArtifacts is a page of the files of an archive with their copies, in order of their paths.
 type ArchiveArtifacts struct {
 	Artifacts []ArchiveArtifact `json:"artifacts"`
 	Next      string            `json:"next,omitempty"`

@@ -29,6 +29,7 @@ type (
 	ArchiveArtifact      = api.ArchiveArtifact
 	ArchiveArtifacts     = api.ArchiveArtifacts
 	ArchiveContent       = api.ArchiveContent
+	ArchiveCopy          = api.ArchiveCopy
 	ArchiveCourse        = api.ArchiveCourse
 	ArchiveDecision      = api.ArchiveDecision
 	ArchiveDeletion      = api.ArchiveDeletion
@@ -39,6 +40,7 @@ type (
 	ArchiveHolds         = api.ArchiveHolds
 	ArchiveLocation      = api.ArchiveLocation
 	ArchiveMark          = api.ArchiveMark
+	ArchiveObject        = api.ArchiveObject
 	ArchiveOrder         = api.ArchiveOrder
 	ArchiveOverview      = api.ArchiveOverview
 	ArchivePeople        = api.ArchivePeople

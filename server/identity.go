@@ -201,13 +201,23 @@ func limit(ctx context.Context, q *job.Query) error {
 		}
 		q.Owner = who.Name
 	}
-	if who.Groups == "" {
-		return nil
+	var err error
+	q.Group, err = GroupFor(ctx, q.Group)
+	return err
+}
+
+// GroupFor returns the group of a query: the one that it names, or the only one to which the sender of the request is
+// limited. Errors: Refused if the sender may not name it; Invalid if the sender is limited to several and names none.
+func GroupFor(ctx context.Context, named string) (string, error) {
+	who, ok := Who(ctx)
+	if !ok || who.Groups == "" {
+		return named, nil
 	}
-	if q.Group = cmp.Or(q.Group, who.Groups.Only()); q.Group == "" {
-		return job.Errorf(job.Invalid, "request", "", "group is missing: name one of %s", who.Groups)
+	group := cmp.Or(named, who.Groups.Only())
+	if group == "" {
+		return "", job.Errorf(job.Invalid, "request", "", "group is missing: name one of %s", who.Groups)
 	}
-	return CheckGroup(ctx, q.Group)
+	return group, CheckGroup(ctx, group)
 }
 
 // ActorOf returns as whom a request acts, and the name for histories: that of its sender, whatever actor the request

@@ -72,8 +72,8 @@ func (h *handlers) jobList(r *http.Request) (*Frame, error) {
 			return nil, err
 		}
 		v.Total = totalOf(h.Pages, q, queue.Rows)
-		v.Acts = actsOn(h.OnList(r.Context()), v.Filter)
 	}
+	v.Acts = actsOn(h.OnList(r.Context()), v.Filter)
 	return &Frame{Title: "Jobs", Body: v, Refresh: overviewRefresh}, nil
 }
 

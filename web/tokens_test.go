@@ -1,10 +1,12 @@
 package web_test
 
 import (
+	"crypto/rand"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/identity"
@@ -55,4 +57,40 @@ func TestTokens(t *testing.T) {
 		http.StatusUnauthorized || strings.Contains(page, short(g.Bob)) {
 		t.Errorf("without a token: got %s", answer.Status)
 	}
+}
+
+// TestBrowserTokens runs scripts/browser/tokens.mjs against a server to which people sign in with tokens. Comments are
+// hostile.
+func TestBrowserTokens(t *testing.T) {
+	dir := t.TempDir()
+	file, comment := filepath.Join(dir, "tokens"), strings.TrimRight(hostile, "\u202e")
+	secrets, digits := map[string]string{}, map[string]string{}
+	for owner, role := range map[string]identity.Role{"ann": identity.Depositor, "ben": identity.Operator,
+		"ada": identity.Admin} {
+		s, err := token.New(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := token.Entry{Hash: s.Hash(), Role: role, Owner: owner, Comment: comment}
+		if owner == "ann" {
+			e.Expires = time.Now().Add(24 * time.Hour)
+		}
+		if err := token.Add(file, e); err != nil {
+			t.Fatal(err)
+		}
+		secrets[owner], digits[owner] = s.Reveal(), s.Hash().String()[:16]
+	}
+	tokens, err := token.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens.Note(token.NewUses(filepath.Join(dir, token.UsesName)))
+	app, err := signin.Open(signin.Options{Dir: filepath.Join(dir, "sessions"), Tokens: tokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := servertest.Open(t, func(o *server.Options) {
+		o.Identities, o.SignIn = identity.Sources{tokens, app}, true
+	}, nil, part, func(w *servertest.Harness) server.Part { return signin.Part(w.Server, app) })
+	w.Browser(t, "tokens.mjs", map[string]any{"secrets": secrets, "digits": digits, "hostile": comment})
 }

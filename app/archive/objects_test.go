@@ -31,6 +31,7 @@ func TestObjects(t *testing.T) {
 	}
 	bubble(t, src, func(o *Options) { o.Objects = func() map[string]*ocfl.Root { return roots } }, func(h *harness) {
 		request := Request{Settings: Settings{Package: settings.PackageOCFL}}
+		var last job.ID
 		for round := range 2 {
 			j := h.end(h.submit(request).ID)
 			if j.State != Completed {
@@ -60,8 +61,11 @@ func TestObjects(t *testing.T) {
 				}
 			}
 			src.files["1"]["item-1"] = "another answer"
+			last = j.ID
+			h.showsObjects(last, time.Time{}, 0)
 		}
 		h.checksVersions(roots, dirs)
+		h.showsObjects(last, time.Now(), 1)
 		for name, dir := range dirs {
 			r, err := ocfl.Validate(h.t.Context(), dir)
 			if err != nil || !r.Valid() || r.Objects != 2 {
@@ -75,6 +79,27 @@ func TestObjects(t *testing.T) {
 			h.t.Errorf("without a storage root: got %v", err)
 		}
 	})
+}
+
+// showsObjects checks what the details of an archive have of its versions: those of two objects in two roots, which
+// were checked after a time (zero: not yet), and in which so many files were healed.
+func (h *harness) showsObjects(id job.ID, checked time.Time, healed int) {
+	h.t.Helper()
+	d, err := h.Details(h.t.Context(), id)
+	if err != nil || len(d.Objects) != 4 {
+		h.t.Fatalf("got %+v, %v", d.Objects, err)
+	}
+	for _, o := range d.Objects {
+		healed -= o.Healed
+		if o.Checked.IsZero() != checked.IsZero() || o.Checked.Before(checked) || o.Faults != 0 ||
+			len(o.SHA512) != 128 || o.Stored.IsZero() || o.Version == "" || o.Object == "" ||
+			!strings.HasPrefix(o.Location, audit.RootPrefix) {
+			h.t.Errorf("got %+v", o)
+		}
+	}
+	if healed != 0 {
+		h.t.Errorf("%d healed files are not shown", healed)
+	}
 }
 
 // checksVersions checks that fixity checks read every version of every root, and find and heal a flipped byte.

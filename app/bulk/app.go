@@ -53,10 +53,11 @@ func (a *App) Bind(e *engine.Engine) { a.engine, a.explainer = e, explain.New(e)
 // Close does nothing: the application has no open resources.
 func (a *App) Close() error { return nil }
 
-// Start creates a bulk. It has no group, owner or tags, so that no hold on the jobs delays it. For a key that was
-// used before it returns the earlier bulk. Errors: Invalid; Conflict if the earlier bulk differs; Refused if Expect
-// is missing, with the number of jobs that match now.
-func (a *App) Start(ctx context.Context, r Request) (job.Job, error) {
+// Start creates a bulk. It has no owner and no tags, and a group only if its sender is limited to that one, who would
+// not see it otherwise: so no other hold on the jobs delays it. For a key that was used before it returns the earlier
+// bulk. Errors: Invalid; Conflict if the earlier bulk differs; Refused if Expect is missing, with the number of jobs
+// that match now.
+func (a *App) Start(ctx context.Context, r Request, group string) (job.Job, error) {
 	if err := a.check(&r); err != nil {
 		return job.Job{}, err
 	}
@@ -76,10 +77,13 @@ func (a *App) Start(ctx context.Context, r Request) (job.Job, error) {
 	}
 	j, err := a.engine.Submit(ctx, engine.Order{
 		Kind: Kind, Key: r.Key, Priority: new(job.FirstPriority), Spec: r, By: lifecycle.Operator, Actor: r.Actor,
-		Note: fmt.Sprintf("%s %d jobs: %s", r.Event, *r.Expect, r.Note),
+		Note: fmt.Sprintf("%s %d jobs: %s", r.Event, *r.Expect, r.Note), Group: group,
 	})
 	if err != nil {
 		return j, err
+	}
+	if j.Group != group { // the earlier bulk may not exist for the sender
+		return job.Job{}, job.Errorf(job.Conflict, "bulk", "", "this idempotency key was used for another bulk")
 	}
 	want, err := json.Marshal(r)
 	if err == nil && !bytes.Equal(want, j.Spec) {

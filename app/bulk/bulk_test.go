@@ -114,7 +114,7 @@ func TestStartWithoutTheNumberNamesIt(t *testing.T) {
 		defer w.stop()
 		r := retry(0)
 		r.Expect = nil
-		if _, err := w.Start(t.Context(), r); job.KindOf(err) != job.Refused ||
+		if _, err := w.Start(t.Context(), r, ""); job.KindOf(err) != job.Refused ||
 			!strings.Contains(err.Error(), "3 jobs match") {
 			t.Errorf("got %v", err)
 		}
@@ -262,7 +262,7 @@ func TestCancelStopsBetweenJobs(t *testing.T) {
 			}
 			return nil
 		}
-		j, err := w.Start(t.Context(), retry(6))
+		j, err := w.Start(t.Context(), retry(6), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,7 +314,7 @@ func TestBulkWorksUnderHolds(t *testing.T) {
 		}
 		r := retry(2)
 		r.States, r.Event = []lc.State{"Waiting"}, "hold"
-		j, err := w.Start(t.Context(), r)
+		j, err := w.Start(t.Context(), r, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -390,12 +390,12 @@ func TestInvalidRequests(t *testing.T) {
 		} {
 			r := retry(1)
 			c.change(&r)
-			if _, err := w.Start(t.Context(), r); job.KindOf(err) != job.Invalid ||
+			if _, err := w.Start(t.Context(), r, ""); job.KindOf(err) != job.Invalid ||
 				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}
-		if _, err := w.Start(t.Context(), retry(1)); err != nil { // the control
+		if _, err := w.Start(t.Context(), retry(1), ""); err != nil { // the control
 			t.Error(err)
 		}
 	})

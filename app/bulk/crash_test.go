@@ -53,7 +53,7 @@ func crashOnce(t *testing.T, f *crash.Fuse, r Request, uncounted *int) (faults [
 	}
 	store, ids := shelf(t, map[string]int{"glue": broken}, 0, waiting)
 	first := open(t, fused{crash.NewStore(store, f), store}, Options{Page: 2}, false)
-	_, _ = first.Start(t.Context(), r) // it may be refused, or succeed without an answer
+	_, _ = first.Start(t.Context(), r, "") // it may be refused, or succeed without an answer
 	time.Sleep(5 * time.Second)
 	first.stop()
 

@@ -146,7 +146,7 @@ func (w *fixture) get(id job.ID) job.Job {
 // run starts a bulk and waits for its end.
 func (w *fixture) run(r Request) (job.Job, Result) {
 	w.t.Helper()
-	j, err := w.Start(job.WithAddress(w.t.Context(), sender), r)
+	j, err := w.Start(job.WithAddress(w.t.Context(), sender), r, "")
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func startPlan(t *testing.T, store job.Store, o Options) (*harness, *bulk.App) {
 func (w *harness) inBulk(bulks *bulk.App, r bulk.Request, expect int) bulk.Result {
 	w.t.Helper()
 	r.Note, r.Actor, r.Expect = "the plan", "op", &expect
-	j, err := bulks.Start(w.t.Context(), r)
+	j, err := bulks.Start(w.t.Context(), r, "")
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -142,8 +142,8 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// Verify reads a file back. A difference is an [*Error] that wraps [ErrDamage]. pace, if not nil, is called with the
-// number of bytes before they are read on.
+// Verify reads a file back. A difference is an [*Error] that wraps [ErrDamage], and a [*Difference] if the file could
+// be read to its end. pace, if not nil, is called with the number of bytes before they are read on.
 func Verify(ctx context.Context, p Location, key string, c Content, pace func(context.Context, int) error) error {
 	r, err := p.Open(ctx, key, 0)
 	if err != nil {
@@ -164,13 +164,29 @@ func Verify(ctx context.Context, p Location, key string, c Content, pace func(co
 	return &Error{Location: p.Properties().Name, Op: "verify", Key: key, Err: err, Transient: !damage}
 }
 
+// Difference is what a file that was read to its end has instead of what it must contain.
+type Difference struct {
+	Kind   error // ErrDamage or ErrSource
+	Want   Content
+	Size   int64
+	SHA256 string
+}
+
+// Error names the sizes if they differ, else the digests.
+func (d *Difference) Error() string {
+	if d.Size != d.Want.Size {
+		return fmt.Sprintf("%v: it has %d bytes, not %d", d.Kind, d.Size, d.Want.Size)
+	}
+	return fmt.Sprintf("%v: its SHA-256 is %s, not %s", d.Kind, d.SHA256, d.Want.SHA256)
+}
+
+// Unwrap gives the kind.
+func (d *Difference) Unwrap() error { return d.Kind }
+
 // compare checks what was read against what was announced.
 func compare(c Content, n int64, sum hash.Hash, kind error) error {
-	switch got := hex.EncodeToString(sum.Sum(nil)); {
-	case n != c.Size:
-		return fmt.Errorf("%w: it has %d bytes, not %d", kind, n, c.Size)
-	case got != c.SHA256:
-		return fmt.Errorf("%w: its SHA-256 is %s, not %s", kind, got, c.SHA256)
+	if got := hex.EncodeToString(sum.Sum(nil)); n != c.Size || got != c.SHA256 {
+		return &Difference{Kind: kind, Want: c, Size: n, SHA256: got}
 	}
 	return nil
 }

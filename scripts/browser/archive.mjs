@@ -16,6 +16,9 @@ for (const javaScriptEnabled of [true, false]) {
     if (javaScriptEnabled) await page.locator("#copies").waitFor(); // the page follows the job
     await page.goto(base + "/jobs/" + jobs.archive);
     assert.match(await page.locator("main").innerText(), /near\s+verified/);
+    await page.goto(base + "/jobs/" + jobs.archive + "/copies");
+    const row = page.getByRole("row", { name: "far" }).filter({ hasText: jobs.digest });
+    assert.match(await row.innerText(), /verified[^]*read back when it was stored/);
     await page.context().close();
   });
 }

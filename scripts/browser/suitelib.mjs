@@ -33,11 +33,12 @@ export async function check(name, run) {
 
 export const close = () => browser.close();
 
-// everyPage checks pages for people with disabilities, and on a phone.
-export async function everyPage(pages) {
+// everyPage checks pages for people with disabilities, and on a phone. options are those of the browser, such as a
+// session.
+export async function everyPage(pages, options = {}) {
   await check("axe: no serious findings on any page, in each theme", async () => {
     for (const theme of ["light", "dark"]) {
-      const page = await open({ colorScheme: theme, bypassCSP: true });
+      const page = await open({ ...options, colorScheme: theme, bypassCSP: true });
       await page.addInitScript(axe);
       // What does not depend on colors is the same in both themes.
       const only = theme === "light" ? { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] } : { type: "rule", values: ["color-contrast"] };
@@ -55,7 +56,7 @@ export async function everyPage(pages) {
   });
 
   await check("no page scrolls sideways on a phone", async () => {
-    const page = await open({ viewport: { width: 390, height: 844 } });
+    const page = await open({ ...options, viewport: { width: 390, height: 844 } });
     for (const path of pages) {
       await page.goto(base + path);
       const [wide, has] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);

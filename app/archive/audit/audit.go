@@ -362,7 +362,7 @@ func (c *Checker) checkAll(ctx context.Context, due []catalog.Copy, p *pass) err
 
 // check checks one copy. A good result waits to be entered; another one is entered, and a fault is healed.
 func (c *Checker) check(ctx context.Context, x catalog.Copy, p *pass) error {
-	found, detail, err := c.o.Copies.Fixity(ctx, x, c.o.Pace)
+	result, err := c.o.Copies.Fixity(ctx, x, c.o.Pace)
 	if errors.Is(err, copies.ErrRecalled) {
 		return c.o.Catalog.Postpone(ctx, x.CopyKey, c.o.Now().Add(recalling))
 	}
@@ -370,16 +370,14 @@ func (c *Checker) check(ctx context.Context, x catalog.Copy, p *pass) error {
 		return &unreadError{err}
 	}
 	p.Copies, p.Bytes, p.row = p.Copies+1, p.Bytes+x.Size, 0
-	at := c.o.Now()
-	result := catalog.Checked{
-		CopyKey: x.CopyKey, Fixity: found, Detail: detail, At: at, Next: c.o.Copies.Next(x.Location, at),
-	}
-	bad, was := found != catalog.Intact, x.Fixity == catalog.Corrupt || x.Fixity == catalog.Absent
+	result.At = c.o.Now()
+	result.Next = c.o.Copies.Next(x.Location, result.At)
+	bad, was := result.Fixity != catalog.Intact, x.Fixity == catalog.Corrupt || x.Fixity == catalog.Absent
 	var events []catalog.Event
 	switch {
-	case bad != was || bad && found != x.Fixity:
-		events = append(events, c.event(x, bad, detail, at))
-		if err := c.report(ctx, x, bad, found, detail); err != nil {
+	case bad != was || bad && result.Fixity != x.Fixity:
+		events = append(events, c.event(x, bad, result.Detail, result.At))
+		if err := c.report(ctx, x, bad, result.Fixity, result.Detail); err != nil {
 			return err
 		}
 	case !bad:
@@ -393,7 +391,7 @@ func (c *Checker) check(ctx context.Context, x catalog.Copy, p *pass) error {
 		return nil
 	}
 	p.Faults++
-	x.Fixity = found
+	x.Fixity = result.Fixity
 	return c.heal(ctx, x, len(events) > 0, &p.Result)
 }
 

@@ -267,6 +267,12 @@ func cut(b []byte) []byte { return b[:3] }
 
 func lengthen(b []byte) []byte { return append(b, 0) }
 
+// digestOf gives the SHA-256 of file-0001 after a change.
+func digestOf(change func([]byte) []byte) string {
+	sum := sha256.Sum256(change([]byte("content of file-0001")))
+	return hex.EncodeToString(sum[:])
+}
+
 // TestOneByteAmongThousand: one changed bit among 1,000 objects in two locations is found in one cycle, reported,
 // healed, and the new copy is found intact in the next cycle.
 func TestOneByteAmongThousand(t *testing.T) {
@@ -307,15 +313,16 @@ func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(f *fixture)
 		want   catalog.Fixity
+		found  string // digest
 	}{
-		"changed": {func(f *fixture) { f.change("a", "file-0001", flip) }, catalog.Corrupt},
-		"cut":     {func(f *fixture) { f.change("a", "file-0001", cut) }, catalog.Corrupt},
-		"longer":  {func(f *fixture) { f.change("a", "file-0001", lengthen) }, catalog.Corrupt},
-		"missing": {func(f *fixture) { f.change("a", "file-0001", remove) }, catalog.Absent},
+		"changed": {func(f *fixture) { f.change("a", "file-0001", flip) }, catalog.Corrupt, digestOf(flip)},
+		"cut":     {func(f *fixture) { f.change("a", "file-0001", cut) }, catalog.Corrupt, digestOf(cut)},
+		"longer":  {func(f *fixture) { f.change("a", "file-0001", lengthen) }, catalog.Corrupt, digestOf(lengthen)},
+		"missing": {func(f *fixture) { f.change("a", "file-0001", remove) }, catalog.Absent, ""},
 		"none left": {func(f *fixture) {
 			f.change("a", "file-0001", flip)
 			f.change("b", "file-0001", flip)
-		}, catalog.Corrupt},
+		}, catalog.Corrupt, digestOf(flip)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, 3, storage.Local)
@@ -325,7 +332,7 @@ func TestFaults(t *testing.T) {
 			_, err := f.checker.Pass(t.Context())
 			all, e := f.cat.Copies(t.Context(), job, "file-0001")
 			must(t, e)
-			if all[0].Fixity != c.want || all[0].Detail == "" {
+			if all[0].Fixity != c.want || all[0].Detail == "" || all[0].Found != c.found {
 				t.Errorf("got %+v", all[0])
 			}
 			if name != "none left" {
@@ -337,6 +344,10 @@ func TestFaults(t *testing.T) {
 			}
 			if err == nil || len(all) != 4 || all[0].Replaced != 0 {
 				t.Errorf("got %v, %+v", err, all)
+			}
+			if s, err := f.checker.Status(t.Context()); err != nil || len(s.Faults) != 2 ||
+				s.Faults[1].Found != c.found || s.Faults[1].Expected != all[0].Of.SHA256 {
+				t.Errorf("got %+v, %v", s.Faults, err)
 			}
 			n := len(f.reported)
 			_, err = f.checker.Pass(t.Context()) // it is not reported again

@@ -95,7 +95,7 @@ func fault(x *catalog.Copy) api.FixityFault {
 	}
 	return api.FixityFault{
 		Location: x.Location, Object: x.Of.Job, Job: x.Of.Job, Path: x.Of.Path, Kind: kind, Algorithm: "sha256",
-		Expected: x.Of.SHA256, Detail: x.Detail, Since: x.LastFixity,
+		Expected: x.Of.SHA256, Found: x.Found, Detail: x.Detail, Since: x.LastFixity,
 	}
 }
 

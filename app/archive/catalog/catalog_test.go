@@ -80,7 +80,8 @@ func fill(ctx context.Context, c *Catalog, job string) error {
 			return c.PutAttempts(ctx, []Attempt{{CopyKey: key, At: day, Next: day.AddDate(0, 1, 0)}})
 		},
 		func() error {
-			r := Checked{CopyKey: key, Fixity: Corrupt, At: day.AddDate(0, 1, 0), Next: day.AddDate(0, 2, 0)}
+			r := Checked{CopyKey: key, Fixity: Corrupt, Found: sums[1], At: day.AddDate(0, 1, 0),
+				Next: day.AddDate(0, 2, 0)}
 			e := Event{Key: "fixity/1", Job: job, Type: "fixity check", Outcome: "failure"}
 			return c.PutChecked(ctx, []Checked{r}, e)
 		},

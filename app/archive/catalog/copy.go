@@ -45,6 +45,7 @@ type Copy struct {
 	NextFixity time.Time
 	Fixity     Fixity
 	Detail     string // of a fault
+	Found      string // SHA-256 of a corrupt copy that could be read to its end
 
 	Retain    time.Time // not to be deleted before; zero: it is kept indefinitely
 	Replaced  int       // generation of the copy that replaces it; zero: none
@@ -56,7 +57,7 @@ type Copy struct {
 }
 
 const copyColumns = `c.artifact, c.location, c.generation, c.key, c.size, c.progress, c.attempts, c.error, c.planned,
-	c.stored, c.verified, c.last_fixity, c.next_fixity, c.fixity, c.detail, c.retain, c.replaced, c.deleted,
+	c.stored, c.verified, c.last_fixity, c.next_fixity, c.fixity, c.detail, c.found, c.retain, c.replaced, c.deleted,
 	c.deleted_by, c.reason, a.id, a.job, a.activity, a.path, a.key, a.size, a.sha256, a.sha512, a.mime, a.role,
 	a.origin_sha1, a.origin_url, a.origin_modified, a.created`
 
@@ -67,7 +68,7 @@ func scanCopy(r row) (c Copy, err error) {
 	a := &c.Of
 	err = r.Scan(&c.Artifact, &c.Location, &c.Generation, &c.Key, &c.Size, &progress, &c.Attempts, &c.Error,
 		instant{&c.Planned}, instant{&c.Stored}, instant{&c.Verified}, instant{&c.LastFixity}, instant{&c.NextFixity},
-		&c.Fixity, &c.Detail, instant{&c.Retain}, &c.Replaced, instant{&c.Deleted}, &c.DeletedBy, &c.Reason,
+		&c.Fixity, &c.Detail, &c.Found, instant{&c.Retain}, &c.Replaced, instant{&c.Deleted}, &c.DeletedBy, &c.Reason,
 		&a.ID, &a.Job, &a.Activity, &a.Path, &a.Key, &a.Size, &a.SHA256, &a.SHA512, &a.MIME, &a.Role,
 		&a.OriginSHA1, &a.OriginURL, instant{&a.OriginModified}, instant{&a.Created})
 	if progress != "" {
@@ -87,7 +88,7 @@ func (c *Catalog) Plan(ctx context.Context, job string, locations []string, reta
 	return c.enter(ctx, "plan copies", func(tx *sql.Tx) error {
 		for _, location := range locations {
 			_, err := tx.ExecContext(ctx, `INSERT INTO copies
-				SELECT id, ?2, 1, key, size, '', 0, '', ?3, '', '', '', '', 'unknown', '', ?4, 0, '', '', ''
+				SELECT id, ?2, 1, key, size, '', 0, '', ?3, '', '', '', '', 'unknown', '', ?4, 0, '', '', '', ''
 				FROM artifacts WHERE job = ?1 AND job NOT IN (SELECT job FROM archives WHERE outcome = 'deleted')
 				ON CONFLICT (artifact, location, generation) DO NOTHING`,
 				job, location, sorted(at), sorted(retain))
@@ -158,6 +159,16 @@ func putAttempt(ctx context.Context, tx *sql.Tx, a Attempt) error {
 
 // Copies lists the copies of an archive, or of one of its artifacts (path), in order of path, location and generation.
 func (c *Catalog) Copies(ctx context.Context, job, path string) ([]Copy, error) {
+	return c.copies(ctx, "?2 IN ('', a.path)", job, path)
+}
+
+// CopiesBetween lists the copies of the artifacts of an archive from one path to another, both included, in the same
+// order.
+func (c *Catalog) CopiesBetween(ctx context.Context, job, first, last string) ([]Copy, error) {
+	return c.copies(ctx, "a.path BETWEEN ?2 AND ?3", job, first, last)
+}
+
+func (c *Catalog) copies(ctx context.Context, which, job string, paths ...any) ([]Copy, error) {
 	var last Artifact // its texts are shared by its copies: an archive can have many
 	return each(ctx, c.read, func(r row) (Copy, error) {
 		x, err := scanCopy(r)
@@ -167,7 +178,7 @@ func (c *Catalog) Copies(ctx context.Context, job, path string) ([]Copy, error) 
 		last = x.Of
 		return x, err
 	}, "SELECT "+copyColumns+copiesFrom+
-		"WHERE a.job = ?1 AND ?2 IN ('', a.path) ORDER BY a.path, c.location, c.generation", job, path)
+		"WHERE a.job = ?1 AND "+which+" ORDER BY a.path, c.location, c.generation", append([]any{job}, paths...)...)
 }
 
 // Standing is a good copy (see [Copy.Good]), in few bytes.
@@ -229,7 +240,8 @@ func (c *Catalog) Postpone(ctx context.Context, k CopyKey, next time.Time) error
 type Checked struct {
 	CopyKey
 	Fixity Fixity
-	Detail string
+	Detail string // of a fault
+	Found  string // SHA-256 of a corrupt copy that could be read to its end
 	At     time.Time
 	Next   time.Time
 }
@@ -249,9 +261,10 @@ func (c *Catalog) PutChecked(ctx context.Context, results []Checked, events ...E
 			if err != nil {
 				return err
 			}
-			_, err = tx.ExecContext(ctx, `UPDATE copies SET fixity = ?4, detail = ?5, last_fixity = ?6, next_fixity = ?7
+			_, err = tx.ExecContext(ctx, `UPDATE copies SET fixity = ?4, detail = ?5, last_fixity = ?6,
+				next_fixity = ?7, found = ?8
 				WHERE artifact = ?1 AND location = ?2 AND generation = ?3 AND last_fixity <= ?6 AND replaced = 0`,
-				r.Artifact, r.Location, r.Generation, r.Fixity, r.Detail, sorted(r.At), sorted(r.Next))
+				r.Artifact, r.Location, r.Generation, r.Fixity, r.Detail, sorted(r.At), sorted(r.Next), r.Found)
 			if err != nil {
 				return err
 			}
@@ -293,7 +306,7 @@ func (c *Catalog) PlanReplacement(ctx context.Context, k CopyKey, at time.Time) 
 			return fmt.Errorf("%w: the copy was deleted", ErrConflict)
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO copies
-			VALUES (?, ?, ?, ?, ?, '', 0, '', ?, '', '', '', '', 'unknown', '', ?, 0, '', '', '')`,
+			VALUES (?, ?, ?, ?, ?, '', 0, '', ?, '', '', '', '', 'unknown', '', ?, 0, '', '', '', '')`,
 			next.Artifact, next.Location, next.Generation, replacementKey(old.Of.Key, next.Generation), old.Size,
 			sorted(at), sorted(old.Retain))
 		return err

@@ -161,7 +161,7 @@ func TestRemovalOfEarlierVersions(t *testing.T) {
 	must(t, c.Release(ctx, "failed-held", "court", "law", day))
 	_, err := c.write.ExecContext(ctx, `UPDATE archives SET outcome = 'failed' WHERE job LIKE 'failed%';
 		UPDATE archives SET outcome = job WHERE job IN ('complete', 'deleted');
-		DROP TABLE version_jobs; PRAGMA user_version = 3`)
+		DROP TABLE version_jobs; ALTER TABLE copies DROP COLUMN found; PRAGMA user_version = 3`)
 	must(t, err)
 	must(t, c.Close())
 	c = openAt(t, path, Options{Installation: "here"})

@@ -12,8 +12,11 @@ import (
 //go:embed schema/postgres4.sql
 var postgres4 string
 
+//go:embed schema/postgres5.sql
+var postgres5 string
+
 // shared is the catalog in PostgreSQL. Its steps bring it to the same schemas as those of the file.
-var shared = sqldb.Schema{Name: "stagepost_archive", First: 4, Steps: []string{postgres4}}
+var shared = sqldb.Schema{Name: "stagepost_archive", First: 4, Steps: []string{postgres4, postgres5}}
 
 // OpenPostgres opens the catalog in a PostgreSQL database that servers share, given by a connection string or URL as
 // libpq defines them, and creates it if there is none. [sqldb.ErrForeign]: it belongs to another installation.

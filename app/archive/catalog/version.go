@@ -47,6 +47,12 @@ func (c *Catalog) Versions(ctx context.Context, location, object string) ([]Vers
 		WHERE location = ? AND object = ? ORDER BY stored, version`, location, object)
 }
 
+// VersionsOf lists the versions that an archive job stored, in order of storage root and object.
+func (c *Catalog) VersionsOf(ctx context.Context, job string) ([]Version, error) {
+	return each(ctx, c.read, scanVersion, "SELECT "+versionColumns+` FROM versions
+		WHERE job = ? ORDER BY location, object, version`, job)
+}
+
 // DueVersions lists the versions in a storage root whose fixity check is due, those first for which it is due for the
 // longest time. Objects from which a version is being removed are left out.
 func (c *Catalog) DueVersions(ctx context.Context, location string, now time.Time, limit int) ([]Version, error) {

@@ -60,24 +60,32 @@ func (c *commands) printArchives(all []client.Archive, more bool) error {
 }
 
 func (c *commands) show() *cobra.Command {
-	var files bool
+	var files, copies bool
 	cmd := &cobra.Command{
 		Use:   "show JOB",
 		Short: "Show an archive: activities, copies, time stamps, legal holds",
 		Long: `Shows what an archive has of which activity, where its copies are and when they were checked, its time stamps, legal holds
-and requests to delete. With --files it lists the files of the archive with their digests instead.`,
-		Example:           "  stagepost archive show arc_01J9...\n  stagepost archive show arc_01J9... --files",
+and requests to delete. With --files it lists the files of the archive with their digests instead, and with --copies where each
+file is: the state of the copy, the digest that it had when it was read last, and its last fixity check with the result. A copy
+that was not checked since it was stored has neither.`,
+		Example:           "  stagepost archive show arc_01J9...\n  stagepost archive show arc_01J9... --copies",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
+			if files && copies {
+				return cli.Usagef("name one of --files and --copies: each is a list of its own")
+			}
 			id, err := c.JobID(ctx, api, args[0])
 			if err != nil {
 				return err
 			}
-			if files {
+			if files || copies {
 				all, err := artifacts(ctx, api, id)
 				if err != nil {
 					return err
+				}
+				if copies {
+					return c.printCopies(all)
 				}
 				return c.printFiles(all)
 			}
@@ -89,6 +97,7 @@ and requests to delete. With --files it lists the files of the archive with thei
 		}),
 	}
 	cmd.Flags().BoolVar(&files, "files", false, "list the files")
+	cmd.Flags().BoolVar(&copies, "copies", false, "list the copies of the files")
 	return cmd
 }
 
@@ -109,6 +118,26 @@ func artifacts(ctx context.Context, api *client.Client, id job.ID) (all []client
 func (c *commands) printFiles(all []client.ArchiveArtifact) error {
 	return cli.List(c.Out, all, "the archive has no files", "ROLE|BYTES|PATH|SHA-256",
 		func(a *client.ArchiveArtifact) []string { return []string{a.Role, c.Bytes(a.Size), a.Path, a.SHA256} })
+}
+
+// fileCopy is a file in one storage location.
+type fileCopy struct {
+	Path string `json:"path"`
+	Size int64  `json:"size"`
+	client.ArchiveCopy
+}
+
+func (c *commands) printCopies(all []client.ArchiveArtifact) error {
+	rows := []fileCopy{}
+	for i := range all {
+		for _, x := range all[i].Copies {
+			rows = append(rows, fileCopy{all[i].Path, all[i].Size, x})
+		}
+	}
+	return cli.List(c.Out, rows, "the archive has no copies", "LOCATION|STATE|CHECKED|RESULT|BYTES|PATH|SHA-256",
+		func(x *fileCopy) []string {
+			return []string{x.Location, x.State, c.when(x.Checked), x.Result, c.Bytes(x.Size), x.Path, x.SHA256}
+		})
 }
 
 func (c *commands) printDetails(d *client.ArchiveDetails) error {

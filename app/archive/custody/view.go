@@ -71,6 +71,9 @@ func (c *Custody) Details(ctx context.Context, id job.ID) (d api.ArchiveDetails,
 		return d, err
 	}
 	sum(&d, stored)
+	if err := c.objects(ctx, id, &d); err != nil {
+		return d, err
+	}
 	return d, c.more(ctx, id, &d)
 }
 
@@ -184,7 +187,7 @@ func (c *Custody) holders(ctx context.Context, id job.ID, d *api.ArchiveDetails)
 	return err
 }
 
-// Artifacts lists the files of an archive in order of their paths. Errors: NotFound.
+// Artifacts lists the files of an archive with their copies, in order of their paths. Errors: NotFound.
 func (c *Custody) Artifacts(ctx context.Context, id job.ID, after string, limit int) (api.ArchiveArtifacts, error) {
 	if limit == 0 {
 		limit = 100
@@ -198,12 +201,61 @@ func (c *Custody) Artifacts(ctx context.Context, id job.ID, after string, limit 
 		all = all[:limit]
 		page.Next = all[limit-1].Path
 	}
+	if err != nil || len(all) == 0 {
+		return page, err
+	}
+	stored, err := c.o.Catalog.CopiesBetween(ctx, string(id), all[0].Path, all[len(all)-1].Path)
+	if err != nil {
+		return page, err
+	}
+	of := map[int64][]api.ArchiveCopy{} // by artifact
+	for i := range stored {
+		if x := &stored[i]; x.Replaced == 0 {
+			of[x.Artifact] = append(of[x.Artifact], viewCopy(x))
+		}
+	}
 	for _, x := range all {
 		page.Artifacts = append(page.Artifacts, api.ArchiveArtifact{
 			Path: x.Path, Role: string(x.Role), Size: x.Size, SHA256: x.SHA256, SHA512: x.SHA512, Made: x.Created,
+			Copies: of[x.ID],
 		})
 	}
-	return page, err
+	return page, nil
+}
+
+// viewCopy shows a copy with the digest that it had when it was read last.
+func viewCopy(x *catalog.Copy) api.ArchiveCopy {
+	v := api.ArchiveCopy{Location: x.Location, Generation: x.Generation, Verified: x.Verified, Deleted: x.Deleted}
+	if x.Fixity != catalog.Unknown {
+		v.Checked, v.Result = x.LastFixity, string(x.Fixity)
+	}
+	switch {
+	case !x.Deleted.IsZero():
+		v.State = "deleted"
+	case x.Verified.IsZero():
+		v.State, v.Detail = "planned", x.Error
+	case x.Fixity == catalog.Absent:
+		v.State, v.Detail = "missing", x.Detail
+	case x.Fixity == catalog.Corrupt:
+		v.State, v.Detail, v.SHA256 = "damaged", x.Detail, x.Found
+	default: // it was compared with the digest of the artifact
+		v.State, v.SHA256 = "verified", x.Of.SHA256
+	}
+	return v
+}
+
+// objects adds the versions of OCFL objects that the archive has in storage roots.
+func (c *Custody) objects(ctx context.Context, id job.ID, d *api.ArchiveDetails) error {
+	versions, err := c.o.Catalog.VersionsOf(ctx, string(id))
+	for _, v := range versions {
+		o := api.ArchiveObject{Location: v.Location, Object: v.Object, Version: v.Name, SHA512: v.Digest,
+			Stored: v.Stored, Faults: v.Faults, Healed: v.Healed}
+		if v.LastFixity.After(v.Stored) {
+			o.Checked = v.LastFixity
+		}
+		d.Objects = append(d.Objects, o)
+	}
+	return err
 }
 
 // ViewArchived shows what an archive has of an activity.

@@ -63,6 +63,7 @@ func (s sources) Source(name string) (source.Source, error) {
 type harness struct {
 	*servertest.Harness
 	catalog *catalog.Catalog
+	copies  *copies.Store
 	pdfs    *pdf.App
 	disk    *disk
 	dir     string
@@ -187,7 +188,7 @@ func open(t *testing.T) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{catalog: o.Catalog, disk: o.Sources.(sources).of, dir: o.Dir}
+	h := &harness{catalog: o.Catalog, copies: o.Copies, disk: o.Sources.(sources).of, dir: o.Dir}
 	events, err := trigger.New(trigger.Options{
 		Schedules: func() map[string]trigger.Schedule {
 			return map[string]trigger.Schedule{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"embed"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,12 +26,16 @@ var files embed.FS
 const (
 	readArchives = 1000 // archives from which the list of courses is made
 	shownCourses = 50   // courses
-	shownFiles   = 100  // files of an archive
+	shownFiles   = 20   // files of an archive on the page about its job
+	pageFiles    = 100  // files on a page of them
 )
 
 // pageRoutes lists the pages.
 func (s *Handlers) pageRoutes() []server.Route {
 	return append([]server.Route{
+		web.PageRoute("/jobs/{id}/copies", server.Person, "A page with the files of an archive, and their copies with "+
+			"the digest and the fixity check of each: after.", openapi.Query("after"),
+			s.pages.Show("copies.html", s.copiesPage)),
 		web.PageRoute("/archive", server.Own, "A page with the archived courses: newest archive, activities, copies "+
 			"and problems of each, for users of their own archives: source, course.",
 			[]openapi.Parameter{{Name: "source", Doc: "Source of the archives."},
@@ -337,14 +342,10 @@ type archiveView struct {
 	Activities []activityRow
 	Places     []located
 	Problems   []string
-	List       []fileRow
-	More       bool
+	List       template.HTML // its first files
+	All        string        // the page with all files; empty: there are no others
+	Objects    []objectRow
 	Active     []api.ArchiveHold // legal holds that apply
-}
-
-type fileRow struct {
-	api.ArchiveArtifact
-	Link string
 }
 
 // jobDetails shows the packages, copies, digests and time stamps of an archive.
@@ -363,6 +364,7 @@ func (s *Handlers) jobDetails(r *http.Request, j *api.Job) (d server.Details, er
 	}
 	now := s.Engine.Clock().Now()
 	v.Places, v.Problems = copiesOf(v.Stored, now), problemsOf(&v.ArchiveDetails)
+	v.Objects = objectsOf(v.ArchiveDetails.Objects, now)
 	for _, a := range v.ArchiveDetails.Activities {
 		row := activityRow{ArchiveActivity: a, Tone: web.Waiting}
 		if i := slices.IndexFunc(activityTones, func(t activityTone) bool { return t.state == a.State }); i >= 0 {
@@ -379,15 +381,13 @@ func (s *Handlers) jobDetails(r *http.Request, j *api.Job) (d server.Details, er
 		v.Path = coursePath(v.Source, v.Course)
 	}
 	if v.Tombstone == nil {
-		var files api.ArchiveArtifacts
-		err := s.pages.Get(r, path+"/artifacts?limit="+strconv.Itoa(shownFiles), &files)
-		if err != nil && job.KindOf(err) != job.Gone {
+		var next string
+		if v.List, next, err = s.fileList(r, j.ID, "", shownFiles); err != nil && job.KindOf(err) != job.Gone {
 			return d, err
 		}
-		for _, f := range files.Artifacts {
-			v.List = append(v.List, fileRow{f, path + "/content/" + web.EscapePath(f.Path)})
+		if next != "" {
+			v.All = copiesPath(j.ID, "")
 		}
-		v.More = files.Next != ""
 	}
 	d.HTML, err = s.pages.Fragment("detail.html", v)
 	return d, err

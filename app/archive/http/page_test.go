@@ -173,7 +173,8 @@ func browsed(t *testing.T) (*harness, map[string]any) {
 	id := h.archive(o).ID
 	o.Course = "notes"
 	h.archive(o)
-	return h, map[string]any{"archive": id, "pages": []string{"/archive", "/archive/disk/maps", "/jobs/" + string(id)}}
+	return h, map[string]any{"archive": id, "digest": h.files(id)[0].SHA256, "pages": []string{"/archive",
+		"/archive/disk/maps", "/jobs/" + string(id), "/jobs/" + string(id) + "/copies"}}
 }
 
 // TestBrowser runs scripts/browser/archive.mjs.
@@ -188,6 +189,7 @@ func TestBrowser(t *testing.T) {
 
 // TestScreenshots takes the screenshots of docs/.
 func TestScreenshots(t *testing.T) {
-	h, _ := browsed(t)
-	h.Shots(t, "web-archive=/archive", "web-archive-course=/archive/disk/maps")
+	h, set := browsed(t)
+	h.Shots(t, "web-archive=/archive", "web-archive-course=/archive/disk/maps", "web-copies=/jobs/"+
+		string(set["archive"].(job.ID))+"/copies")
 }

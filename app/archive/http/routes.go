@@ -85,7 +85,8 @@ func (s *Handlers) readRoutes() []server.Route {
 			"activities, copies, time stamps, legal holds, requests to delete.", Handle: s.details,
 			IO: openapi.IO{Out: api.ArchiveDetails{}}},
 		{Method: http.MethodGet, Pattern: prefix + "/archives/{id}/artifacts", Who: server.Person,
-			Doc: "A page of the files of an archive with their digests: after, limit.", Handle: s.artifacts,
+			Doc: "A page of the files of an archive with their digests, and of their copies with the digest and the " +
+				"fixity check of each: after, limit.", Handle: s.artifacts,
 			IO: openapi.IO{Out: api.ArchiveArtifacts{}, Query: openapi.Query("after", "limit")}},
 		{Method: http.MethodGet, Pattern: prefix + "/archives/{id}/content/{path...}", Who: server.Person,
 			Doc: "A file of an archive, whole or in ranges, from the best copy; 202 while a slow storage location " +

@@ -23,6 +23,7 @@ var allowed = map[string]string{
 	"/api/v1/archive/archives/{id}/deletion": "oa",
 	"/api/v1/archive/people/erase":           "a",
 	"/api/v1/archive/pdf/":                   "wa",
+	"/jobs/{id}/copies":                      "uoa",
 }
 
 // reasonIn lists by hand in which type each route that needs a reason reads it; nil: in the query.
@@ -78,6 +79,7 @@ func TestPagesAndFilters(t *testing.T) {
 	files := "/api/v1/archive/archives/" + string(id) + "/artifacts"
 	servertest.CheckPages(t, h.Harness, routes, map[string]servertest.Paged{
 		"GET /archive/hooks":                          {Why: "it passes the pages of the API on, which are tested here"},
+		"GET /jobs/{id}/copies":                       {Why: "see TestManyFiles"},
 		"GET /api/v1/archive/archives":                {Path: "/api/v1/archive/archives", List: "archives"},
 		"GET /api/v1/archive/hooks":                   {Path: "/api/v1/archive/hooks", List: "hooks"},
 		"GET /api/v1/archive/archives/{id}/artifacts": {Path: files, List: "artifacts"},

@@ -14,7 +14,7 @@ import (
 // Bulk is implemented by *bulk.App.
 type Bulk interface {
 	Preview(ctx context.Context, r bulk.Request) (bulk.Preview, error)
-	Start(ctx context.Context, r bulk.Request) (job.Job, error)
+	Start(ctx context.Context, r bulk.Request, group string) (job.Job, error)
 	Result(ctx context.Context, id job.ID) (bulk.Result, error)
 }
 
@@ -46,6 +46,9 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 	if b.Key, err = server.KeyOf(r, b.Key); err != nil {
 		return err
 	}
+	if b.Group, err = server.GroupFor(r.Context(), b.Group); err != nil {
+		return err
+	}
 	server.ExtendDeadline(w)
 	if dry != nil && *dry {
 		preview, err := app.Preview(r.Context(), b)
@@ -54,7 +57,11 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 		}
 		return server.Reply(w, preview)
 	}
-	j, err := app.Start(r.Context(), b)
+	own := ""
+	if len(server.GroupsOf(r.Context())) > 0 {
+		own = b.Group
+	}
+	j, err := app.Start(r.Context(), b, own)
 	if err != nil {
 		return err
 	}

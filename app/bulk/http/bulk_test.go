@@ -31,6 +31,13 @@ func part(w *servertest.Harness) server.Part { return bulkhttp.Part(w.Server, bu
 // openBulk is a server whose engine does bulks on letters that no worker claims.
 func openBulk(t *testing.T) *servertest.Harness {
 	t.Helper()
+	w, _ := openApp(t)
+	return w
+}
+
+// openApp gives the application besides, for another server on the engine.
+func openApp(t *testing.T) (*servertest.Harness, *bulk.App) {
+	t.Helper()
 	app := bulk.New(bulk.Options{})
 	e, err := engine.New(mem.New(),
 		append(app.Works(), engine.Work{Life: servertest.Letter, Prefix: "let", Outside: true}), engine.Options{})
@@ -41,7 +48,7 @@ func openBulk(t *testing.T) *servertest.Harness {
 	w := servertest.Serve(t, server.Options{Engine: e},
 		func(w *servertest.Harness) server.Part { return bulkhttp.Part(w.Server, app) })
 	w.Run()
-	return w
+	return w, app
 }
 
 func TestBulkOverTheAPI(t *testing.T) {

@@ -56,6 +56,12 @@ func (s *Handlers) page(r *http.Request) (*web.Frame, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b.Group, err = server.GroupFor(r.Context(), b.Group); err != nil {
+		return nil, err
+	}
+	if b.Group != "" {
+		q.Set("group", b.Group)
+	}
 	v := viewPage(s.pages, q, chosen)
 	if chosen != "" {
 		b.Event = lifecycle.Event(chosen)

@@ -123,7 +123,10 @@ func otherContent(t *testing.T, p storage.Location, large int) {
 		Put(t, p, key, b)
 		for _, other := range [][]byte{Bytes(size, 2), Bytes(size+1, 1), nil} {
 			final(t, Try(t, p, key, other, nil), storage.ErrExists)
-			if err := storage.Verify(t.Context(), p, key, Of(other), nil); !errors.Is(err, storage.ErrDamage) {
+			err := storage.Verify(t.Context(), p, key, Of(other), nil)
+			var d *storage.Difference
+			if !errors.Is(err, storage.ErrDamage) || !errors.As(err, &d) || d.SHA256 != Of(b).SHA256 ||
+				d.Size != int64(size) {
 				t.Errorf("verified as other content: %v", err)
 			}
 		}
