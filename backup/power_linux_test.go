@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 // A power cut at any point leaves no incomplete set that passes for a whole one, and a data directory that no store
 // opens before it is complete. What was confirmed is there. The controls leave out one sync each.
 func TestPowerCut(t *testing.T) {
-	power.CheckEach(t, 20, cutBackup, manifestName, digestName, listName, "payload", "a.db", "1", dataName, ".partial-*",
-		"sets", "moved", "restored", "head")
+	power.CheckEach(t, 20, cutBackup, manifestName, digestName, listName, "payload", "a.db", "1", dataName,
+		".partial-*", "sets", "moved", "restored", "head")
 }
 
 // cutBackup writes a set, restores and moves it, and cuts the power at each point.

@@ -7,7 +7,8 @@ import (
 )
 
 // Losses runs a workload without a loss, and then with one at every stride-th call, and compares the contents. run
-// loses the connection at a call, 0 for none, and returns all rows, the number of calls, and how the connection was lost.
+// loses the connection at a call, 0 for none, and returns all rows, the number of calls, and how the connection was
+// lost.
 func Losses(t *testing.T, stride int, run func(at int) (all []string, calls int, cut string)) {
 	t.Helper()
 	want, calls, _ := run(0)

@@ -198,7 +198,8 @@ func TestExtraKeys(t *testing.T) {
 	b := newBoard()
 	code, at := 137, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	v := View{Status: Failed, Reason: "oom", Message: "it used more than 1 GiB <memory> & was ended", ExitCode: &code,
-		Signal: "KILL", QueuePosition: 3, Attempt: 2, Created: at, Started: at, Finished: at, Expires: at.Add(time.Hour),
+		Signal: "KILL", QueuePosition: 3, Attempt: 2, Created: at, Started: at, Finished: at,
+		Expires: at.Add(time.Hour),
 		Public: "abc", Owner: "secret"}
 	b.add(v)
 	zero := 0
