@@ -200,7 +200,7 @@ func TestExtraKeys(t *testing.T) {
 	v := View{Status: Failed, Reason: "oom", Message: "it used more than 1 GiB <memory> & was ended", ExitCode: &code,
 		Signal: "KILL", QueuePosition: 3, Attempt: 2, Created: at, Started: at, Finished: at,
 		Expires: at.Add(time.Hour),
-		Public: "abc", Owner: "secret"}
+		Public:  "abc", Owner: "secret"}
 	b.add(v)
 	zero := 0
 	b.add(View{Status: Queued, Reason: "user_quota", ExitCode: &zero})
