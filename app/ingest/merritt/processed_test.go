@@ -358,7 +358,8 @@ func TestTakeOverAgain(t *testing.T) {
 			h.process(ids[0], "job-one.txt", processedMode)
 			held := job.Scope{Kind: record.JobKind, State: one.state}
 			hold := func() {
-				_, err := h.engine.Operator().Hold(t.Context(), held, "op", "disks", h.engine.Clock().Now().Add(2*guard))
+				until := h.engine.Clock().Now().Add(2 * guard)
+				_, err := h.engine.Operator().Hold(t.Context(), held, "op", "disks", until)
 				h.ok(err)
 			}
 			lock := string(merritt.StorageLock(processedARK))
