@@ -197,7 +197,7 @@ func TestDeleteBackupsFails(t *testing.T) {
 	}{
 		"control":   {nil, 0, 1, false},
 		"busy":      {busy, 3, 4, false},
-		"for good":  {busy, -1, maxDeletions, true},
+		"permanently":  {busy, -1, maxDeletions, true},
 		"right":     {right, -1, 1, true},
 		"other":     {&source.Error{Op: "x", Err: source.ErrBackupOther}, -1, 1, true},
 		"the last":  {busy, maxDeletions - 1, maxDeletions, false},

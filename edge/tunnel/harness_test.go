@@ -143,7 +143,7 @@ func until(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("it never came about: %s", what)
 }
 
-// hand is an agent by hand: it asks for the upgrade and gives the connection and the answer.
+// hand is an agent of the test: it asks for the upgrade and gives the connection and the answer.
 func (w *harness) hand(name, path string, headers http.Header) (net.Conn, *http.Response) {
 	w.t.Helper()
 	c, err := (&net.Dialer{}).DialContext(w.t.Context(), "tcp", w.web.Listener.Addr().String())
