@@ -23,6 +23,7 @@ import (
 // the server the program finishes every second job, and the server those of a batch of the program. The nodes of the
 // store are for a user of ZooKeeper, those of Merritt for all.
 func TestBesideMerritt(t *testing.T) {
+	t.Parallel()
 	zk, err := zktest.Start()
 	if err != nil {
 		t.Fatal(err)
