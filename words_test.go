@@ -123,6 +123,9 @@ var unplain = []struct{ avoid, use string }{
 	{`belongs? to nothing|stands? under|nothing is there`, "orphaned, held, does not exist"},
 	{`worlds?`, "harness, fixture, simulation"},
 	{`wants|knows|whoever|nobody`, "needs, has, each caller, no user (no personification, no riddles)"},
+	{`by hand|hand-?written`, "manually, explicit, of its own"},
+	{`for good`, "permanently"},
+	{`everyone|everybody`, "all users, every caller, all processes"},
 	{`spec/[a-z]+\.md`, "the source itself: RFC and section, or the system that is described"},
 }
 
@@ -189,7 +192,8 @@ func TestPlainWordsSees(t *testing.T) {
 		"// The keeper of it.", "// nobody\n", "/* the room\nis full */", `var e = "there is no such thing"`,
 		"var a, tellsAll int", "type world struct{}", "func f(arrowOf int) {}", "func f() { for judge := range 3 {} }",
 		"type s struct{ roster []int }", "// spec/merritt.md section 3", "// A site, and its call sites.", long,
-		"const a = `one\ntwo wish three`", "func Told() {}", "func f() { mortal := 1; _ = mortal }",
+		"const a = `one\ntwo wish three`", "// It is edited by hand.", "// A hand-written form.", "// It fails for good.",
+		`var e = "everybody may read it"`, "// Everyone.", "func Told() {}", "func f() { mortal := 1; _ = mortal }",
 	} {
 		if len(unplainGo("x.go", []byte("package x\n"+planted+"\n"))) != 1 {
 			t.Errorf("%s: %q", planted, unplainGo("x.go", []byte("package x\n"+planted+"\n")))

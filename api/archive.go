@@ -252,7 +252,7 @@ type ArchiveRecall struct {
 	After   int    `json:"after"` // seconds after which to ask again
 }
 
-// ArchivePerson is somebody whose data archives contain.
+// ArchivePerson is a person whose data archives contain.
 type ArchivePerson struct {
 	Source   string `json:"source"`
 	ID       string `json:"id"` // in the source

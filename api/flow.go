@@ -195,7 +195,7 @@ type FlowSignal struct {
 	Early bool            `json:"early,omitempty"` // accept a name that no task of the flow declares yet
 }
 
-// FlowMark is the body that records that a person rolled back a task by hand.
+// FlowMark is the body that records that a person manually rolled back a task.
 type FlowMark struct {
 	Task    string `json:"task"`
 	Note    string `json:"note"`              // how and why

@@ -34,7 +34,7 @@ type Part struct {
 
 	// Logs adds flags to the command logs. The function that it returns shows the log of a job; known is false if the
 	// job is of another application.
-	Logs func(cmd *cobra.Command) func(ctx context.Context, api *client.Client, id job.ID, follow bool) (known bool,
+	Logs func(cmd *cobra.Command) func(ctx context.Context, api *client.Client, id job.ID, v LogView) (known bool,
 		err error)
 
 	// Code gives the exit code of an error. For these errors Report prints the error instead of the kernel.
@@ -60,6 +60,12 @@ type Part struct {
 	// Words are the values of flags, and Ask asks the server for them.
 	Words map[string][]string
 	Ask   map[string]cobra.CompletionFunc
+}
+
+// LogView is what the command logs shows of a log.
+type LogView struct {
+	Tail   int  // begins with the last so many lines; 0: with the first line
+	Follow bool // goes on until the job has ended
 }
 
 // Scope is a flag that names jobs of an application for a hold. A flag with a tag takes a value: it names the jobs that

@@ -20,7 +20,7 @@ type Common struct {
 	Token     string `name:"token_file" doc:"file with the token to send to the server, which must be readable by its owner alone; STAGEPOST_TOKEN, the token itself, goes before it; defaults to none"`
 	CAFile    string `name:"cacert" doc:"PEM file with the server's certificate authority; defaults to those of the system"`
 	Output    string `name:"output" short:"o" doc:"how to print: table, plain (lines with tabs) or json; defaults to table on a terminal and plain in a pipe"`
-	Reasons   string `name:"reasons" for:"serve" choices:"optional required" default:"optional" doc:"whether staff (operators and admins, without tokens everybody) must give a reason for each change: required refuses those without --note"`
+	Reasons   string `name:"reasons" for:"serve" choices:"optional required" default:"optional" doc:"whether staff (operators and admins, without tokens all callers) must give a reason for each change: required refuses those without --note"`
 	LogLevel  string `name:"log.level" for:"serve" choices:"debug info warn error" default:"info" doc:"what the server logs to standard error: debug, info, warn or error"`
 	LogFormat string `name:"log.format" for:"serve" choices:"text json" default:"text" doc:"text or json"`
 }

@@ -13,7 +13,7 @@ type AuditQuery struct {
 	After   string // Audits.Next of the page before, going forward; empty: the newest
 	Limit   int    // how many, at most 1000. 0 means the 50 newest, or going forward 1000
 	Actor   string
-	Address string // of the sender
+	Address string // of the sender, in any notation, or a prefix such as 192.0.2.0/24
 	Job     job.ID
 	Event   lifecycle.Event
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// MarkReverted records that a task of a flow in FAILURE was rolled back by hand. Run or cancel the flow then to roll
+// MarkReverted records that a task of a flow in FAILURE was rolled back manually. Run or cancel the flow then to roll
 // back the rest.
 func (c *Client) MarkReverted(ctx context.Context, id job.ID, m FlowMark) (Job, error) {
 	return send[Job](ctx, c, http.MethodPost, flowPath(id, "/mark-reverted"), nil, m)

@@ -75,7 +75,7 @@ const silence = time.Minute
 var errSilent = errors.New("nothing came for " + silence.String())
 
 // stream reads one connection of server-sent events to its end, beginning after the event last. An error of each ends
-// the stream for good; each sets done once there is nothing to come back for.
+// the stream permanently; each sets done once there is nothing to come back for.
 func (c *Client) stream(
 	ctx context.Context, path string, q url.Values, last string, each func(what *passage, name, data string) error,
 ) (what passage, err error) {

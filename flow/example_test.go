@@ -63,7 +63,7 @@ func ExampleUnordered() {
 	// [0 1 4]
 }
 
-// A graph flow links a needed value to its provider. Further links are made by hand; a decider decides whether a link
+// A graph flow links a needed value to its provider. Further links are explicit; a decider decides whether a link
 // is followed.
 func ExampleGraph() {
 	total := flow.Name[int]("total")

@@ -74,7 +74,7 @@ func (r *Runner) checkReverted() error {
 }
 
 // checkRemoved returns an error if all atoms of the flow are reverted, but executed tasks are not that the flow no
-// longer has. Their records get the intention REVERT, so that a person can revert them by hand and mark them.
+// longer has. Their records get the intention REVERT, so that a person can revert them manually and mark them.
 func (r *Runner) checkRemoved() error {
 	f := &Failures{}
 	for i := range r.removed {
@@ -88,7 +88,7 @@ func (r *Runner) checkRemoved() error {
 		}
 		f.Atoms = append(f.Atoms, rec.Name)
 		f.All = append(f.All, newFailure(TypeRemoved, "%s is %s and was removed from the flow: nothing reverts it; "+
-			"revert it by hand and mark it, or run the flow with it", rec.Name, rec.State))
+			"revert it manually and mark it, or run the flow with it", rec.Name, rec.State))
 	}
 	if len(f.All) == 0 {
 		return nil

@@ -29,7 +29,7 @@ var shapes = []struct {
 		}
 		return g, g.Add(items...)
 	}},
-	{"a graph that is a line, by hand", func(n int) (Item, error) {
+	{"a graph that is a line, of explicit links", func(n int) (Item, error) {
 		g := Graph("g")
 		items := make([]Item, n)
 		for i := range items {
@@ -155,7 +155,7 @@ func TestConstructionErrors(t *testing.T) {
 		{"half a controller", built(Linear("f", a).With(&Retry{Name: "r"})), ErrInvalid, "needs Execute and Decide",
 			"r"},
 		{"a circle by values", g.Add(d), ErrCyclic, "circle", "c d"},
-		{"a circle by hand", g.Link(b, a), ErrCyclic, "circle", "b a"},
+		{"a circle of explicit links", g.Link(b, a), ErrCyclic, "circle", "b a"},
 		{"a link to itself", g.Link(a, a), ErrCyclic, "circle", "a a"},
 		{"a link to a stranger", g.Link(a, twin), ErrInvalid, "twin must be added", "twin"},
 		{"a decider that is none", g.LinkIf(a, b, nil, DepthAll), ErrInvalid, "no decider", "a b"},

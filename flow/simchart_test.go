@@ -132,7 +132,7 @@ func (c *chart) addPart(p *part, governor int) (first, last int) {
 	return first, last
 }
 
-// linked lists the links between items of a flow: in a graph, links made by hand, and links by values.
+// linked lists the links between items of a flow: in a graph, explicit links, and links by values.
 func (p *part) linked() [][2]int {
 	var all [][2]int
 	for to := range p.items {

@@ -16,7 +16,7 @@ type part struct {
 	kind  string // "task", or the pattern
 	name  string
 	items []*part
-	joins []join     // of a graph: links by hand
+	joins []join     // of a graph: explicit links
 	order []int      // of a graph: in which its items are added
 	alone bool       // of a graph: each item is added by a call of its own
 	steer *retrySpec // the retry controller
@@ -42,7 +42,7 @@ type behavior struct {
 	waits     string
 }
 
-// join is a link by hand between items of a graph.
+// join is an explicit link between items of a graph.
 type join struct {
 	from, to int
 	// of a decider: yes, no, odd (yes when the source's attempt was odd), error (in the first stage); empty: no decider
@@ -163,7 +163,7 @@ func (a *generator) flow(depth int, seen []string, round string) *part {
 	return f
 }
 
-// join links items of a graph by hand, from earlier to later ones.
+// join makes explicit links between items of a graph, from earlier to later ones.
 func (a *generator) join(f *part) {
 	f.order, f.alone = a.Perm(len(f.items)), a.chance(50)
 	for to := range f.items {

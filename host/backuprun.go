@@ -219,7 +219,7 @@ func (d *Maintenance) scheduled(ctx context.Context) error {
 			if all, err := backup.List(dir, d.Store.Installation); err == nil && len(all) == 0 {
 				return job.Errorf(job.Unavailable, "backup", "",
 					"backup.dir: %s has none of the backups that were made there, the last one %s: mount its file "+
-						"system, or make one by hand (stagepost admin backup)", dir, l.Name)
+						"system, or make one manually (stagepost admin backup)", dir, l.Name)
 			}
 		}
 	}

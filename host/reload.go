@@ -28,8 +28,8 @@ func (r *Server) Reloads(ctx context.Context, m systemd.Manager, again <-chan os
 			note = append(note, fmt.Sprintf("MONOTONIC_USEC=%d", usec))
 		}
 		err := m.Notify(note...)
-		if mistake := r.reload(level, read); mistake != nil {
-			r.Log.Error("reload", "error", mistake)
+		if err := r.reload(level, read); err != nil {
+			r.Log.Error("reload", "error", err)
 		} else {
 			r.Log.Info("reloaded", "log.level", level.Level())
 		}
@@ -49,13 +49,13 @@ func (r *Server) reload(level *slog.LevelVar, read func() (*Settings, error)) er
 	if err := setLevel(level, s.Common); err != nil {
 		return err
 	}
-	var mistakes []error
+	var errs []error
 	for _, a := range r.apps {
 		if x, ok := a.(module.Reloader); ok {
-			mistakes = append(mistakes, x.Reload())
+			errs = append(errs, x.Reload())
 		}
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }
 
 // Again reads the settings of this call anew: the same flags, the environment and the file as it is now.

@@ -17,11 +17,11 @@ func (r *Server) retention(s *Settings) engine.Retention {
 
 // clear has the applications remove what belongs to a job whose record is about to be purged.
 func (r *Server) clear(ctx context.Context, j *job.Job) error {
-	var mistakes []error
+	var errs []error
 	for _, a := range r.apps {
 		if c, ok := a.(module.Clearer); ok {
-			mistakes = append(mistakes, c.Clear(ctx, j))
+			errs = append(errs, c.Clear(ctx, j))
 		}
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }

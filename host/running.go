@@ -475,10 +475,10 @@ func (r *Server) shutdown(d time.Duration) error {
 
 // close closes what was opened, the last first.
 func (r *Server) close() error {
-	var mistakes []error
+	var errs []error
 	for i := len(r.closers) - 1; i >= 0; i-- {
-		mistakes = append(mistakes, r.closers[i].Close())
+		errs = append(errs, r.closers[i].Close())
 	}
 	r.closers = nil
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }

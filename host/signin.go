@@ -31,7 +31,7 @@ type signInSettings struct {
 	SessionDir     string        `name:"session.dir" for:"serve" doc:"directory of the sessions of browsers, which several servers may share; defaults to sessions in the shared directory, of one server alone in the data directory"`
 	SessionIdle    time.Duration `name:"session.idle" for:"serve" default:"2h" doc:"how long after its last use a session ends"`
 	SessionLongest time.Duration `name:"session.longest" for:"serve" default:"24h" doc:"how long after its beginning a session ends"`
-	RoleRules      string        `name:"roles" for:"serve" doc:"roles of people whom oidc.issuer or proxy.user authenticates: ROLE=GROUP or ROLE:GROUPS-OF-JOBS=GROUP, each rule ends with a semicolon, and the first that fits counts; the group * is everybody"`
+	RoleRules      string        `name:"roles" for:"serve" doc:"roles of people whom oidc.issuer or proxy.user authenticates: ROLE=GROUP or ROLE:GROUPS-OF-JOBS=GROUP, each rule ends with a semicolon, and the first that fits counts; the group * is all people"`
 	OIDCIssuer     string        `name:"oidc.issuer" for:"serve" doc:"URL of a provider of OpenID Connect; defaults to none"`
 	OIDCClient     string        `name:"oidc.client" for:"serve" doc:"the client id at the provider"`
 	OIDCSecret     string        `name:"oidc.secret_file" for:"serve" doc:"file with the client secret at the provider"`

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/identity"
@@ -123,6 +125,53 @@ func checkAddresses(t *testing.T, g *servertest.Guarded, id job.ID, acts, log []
 		}
 		if diff := cmp.Diff(want, list("?address="+address)); diff != "" {
 			t.Errorf("entries from %s (-want +got):\n%s", address, diff)
+		}
+	}
+}
+
+// TestAuditByAddress: an address in any notation and a prefix select the same senders, and no others; what is neither
+// is refused.
+func TestAuditByAddress(t *testing.T) {
+	g := servertest.GuardWith(t, func(_ *servertest.Guarded, o *server.Options) { behindProxy(o) })
+	all := []string{"192.0.2.7", "192.0.2.70", "192.0.3.7", "2001:db8::7", "2001:db8:1::7"}
+	for i, address := range all {
+		from(g, address, identity.Operator, http.MethodPut, "/api/v1/holds",
+			fmt.Sprintf(`{"group":"g%d","why":"x"}`, i))
+	}
+	unknown := job.WithAddress(t.Context(), "unknown")
+	if err := g.Engine.Operator().Audit(unknown, operator.Entry{Actor: "olga", Event: "note"}); err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, "unknown")
+	for filter, want := range map[string][]string{
+		"": all, "unknown": {all[5]},
+		"192.0.2.7": {all[0]}, "::ffff:192.0.2.7": {all[0]}, "::FFFF:c000:207": {all[0]}, "192.0.2.7/32": {all[0]},
+		"192.0.2.0/24": {all[0], all[1]}, "192.0.2.9/24": {all[0], all[1]}, "::ffff:192.0.2.0/120": {all[0], all[1]},
+		"0.0.0.0/0": {all[0], all[1], all[2]}, "::/0": {all[3], all[4]}, "192.0.4.0/24": nil,
+		"2001:db8::7": {all[3]}, "2001:0DB8:0:0::0007": {all[3]}, "2001:db8::7%eth0": {all[3]},
+		"2001:db8::/48": {all[3]}, "2001:db8::/32": {all[3], all[4]}, "2001:db8::8": nil,
+	} {
+		for _, after := range []string{"", "&after=0"} {
+			var got []string
+			path := "/api/v1/audit?address=" + url.QueryEscape(filter) + after
+			var audits api.Audits
+			_, text := g.Ask(g.With(g.Tokens[identity.Operator], http.MethodGet, path, ""))
+			if err := json.Unmarshal([]byte(text), &audits); err != nil {
+				t.Fatalf("%s: %s", path, text)
+			}
+			for _, a := range audits.Entries {
+				got = append(got, a.Address)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", path, diff)
+			}
+		}
+	}
+	for _, wrong := range []string{"192.0.2", "192.0.2.0/33", "192.0.2.0/", "olga", "192.0.2.7:80", "[2001:db8::7]"} {
+		r := g.With(g.Tokens[identity.Operator], http.MethodGet, "/api/v1/audit?address="+url.QueryEscape(wrong), "")
+		if answer, text := g.Ask(r); answer.StatusCode != http.StatusBadRequest ||
+			!strings.Contains(text, "must be an IP address") {
+			t.Errorf("%s: got %s %s", wrong, answer.Status, text)
 		}
 	}
 }

@@ -19,23 +19,23 @@ const (
 
 // auditQuery selects entries.
 type auditQuery struct {
-	after   int64
-	limit   int
-	actor   string
-	address string
-	job     job.ID
-	event   lifecycle.Event
+	after int64
+	limit int
+	actor string
+	from  senders
+	job   job.ID
+	event lifecycle.Event
 }
 
 func (q *auditQuery) fits(a *job.Audit) bool {
 	return (q.actor == "" || q.actor == a.Actor) && (q.job == "" || q.job == a.Job) &&
-		(q.event == "" || q.event == a.Event) && (q.address == "" || q.address == a.Address)
+		(q.event == "" || q.event == a.Event) && q.from.have(a.Address)
 }
 
 func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	q := auditQuery{actor: p.Text("actor"), job: job.ID(p.Text("job")), event: lifecycle.Event(p.Text("event")),
-		address: p.Text("address")}
+		from: p.senders("address")}
 	q.after, q.limit = p.PageFrom()
 	forward := r.URL.Query().Has("after")
 	if err := p.Err(); err != nil {

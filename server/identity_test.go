@@ -18,8 +18,9 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// allowed has by hand which roles may use what lies below a path: u (depositor), o(perator), w(orker), a(dmin), or *
-// for everybody without a token. The longest path that fits counts; a method goes before none.
+// allowed lists, independently of the routes, which roles may use what is below a path: u (depositor), o(perator),
+// w(orker), a(dmin), or * for all callers without a token. The longest path that fits counts; a method goes before
+// none.
 var allowed = map[string]string{
 	"/{$}":                           "*",
 	"/healthz":                       "*",

@@ -27,7 +27,7 @@ func fsckPreview(_ url.Values, body map[string]json.RawMessage) bool {
 }
 
 // reasoned refuses a request of staff that changes something and has no reason, where reasons are required. Without
-// tokens everybody is staff but who acts as owner. How the reason is named, and whether the route
+// tokens every caller is staff unless it acts as owner. How the reason is named, and whether the route
 // has it, is checked by the handler: it refuses unknown fields.
 func (s *Server) reasoned(route *Route, r *http.Request) error {
 	if needed, _ := route.NeedsReason(); !s.ReasonsRequired || !needed || IsUser(r.Context()) {

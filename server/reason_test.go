@@ -11,7 +11,8 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// reasonIn has by hand in which type each route that needs a reason reads it; nil: in the query.
+// reasonIn lists, independently of the routes, in which type each route that needs a reason reads it; nil: in the
+// query.
 var reasonIn = map[string]any{
 	"POST /api/v1/jobs/{id}/events/{event}": client.Act{},
 	"POST /api/v1/jobs/{id}/{event}":        client.Act{},

@@ -68,8 +68,8 @@ func (h hijacker) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// connect sends a request by hand and gives its connection after the first line of the answer, or at once if there is
-// none yet.
+// connect writes a request to a new connection, which it gives after the first line of the answer, or at once if there
+// is none yet.
 func connect(t *testing.T, base, head string, answered bool) net.Conn {
 	t.Helper()
 	u, err := url.Parse(base)

@@ -19,7 +19,7 @@ const (
 // Forms need no token against forged requests: a request that changes something and comes from a page of another origin
 // is refused before its route, and the cookie of a session has SameSite=Lax.
 type Visitor struct {
-	Authenticated bool // the server authenticates; if not, everybody may do everything
+	Authenticated bool // the server authenticates; if not, all callers may do everything
 	SignedIn      bool
 	Name, Shown   string // the name in records, and the one to show
 	Role          identity.Role

@@ -186,7 +186,7 @@ func TestLongPoll(t *testing.T) {
 	}
 }
 
-// TestLeanAnswers compares the hand-written JSON with what encoding/json makes of the types.
+// TestLeanAnswers compares the JSON of its own encoder with what encoding/json makes of the types.
 func TestLeanAnswers(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	for _, o := range []engine.Order{

@@ -7,13 +7,13 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// allTokens is the operation that lists the tokens of everybody.
+// allTokens is the operation that lists the tokens of all users.
 const allTokens = "/api/v1/admin/tokens"
 
 // tokensView is what the page about tokens shows.
 type tokensView struct {
 	Absent string // why there are none
-	All    bool   // of everybody, not of the reader alone
+	All    bool   // of all users, not of the reader alone
 	Tokens []api.Token
 }
 

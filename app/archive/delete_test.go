@@ -195,13 +195,13 @@ func TestDeleteBackupsFails(t *testing.T) {
 		breaks, asked int
 		remains       bool
 	}{
-		"control":   {nil, 0, 1, false},
-		"busy":      {busy, 3, 4, false},
-		"for good":  {busy, -1, maxDeletions, true},
-		"right":     {right, -1, 1, true},
-		"other":     {&source.Error{Op: "x", Err: source.ErrBackupOther}, -1, 1, true},
-		"the last":  {busy, maxDeletions - 1, maxDeletions, false},
-		"one fewer": {busy, maxDeletions, maxDeletions, true},
+		"control":     {nil, 0, 1, false},
+		"busy":        {busy, 3, 4, false},
+		"permanently": {busy, -1, maxDeletions, true},
+		"right":       {right, -1, 1, true},
+		"other":       {&source.Error{Op: "x", Err: source.ErrBackupOther}, -1, 1, true},
+		"the last":    {busy, maxDeletions - 1, maxDeletions, false},
+		"one fewer":   {busy, maxDeletions, maxDeletions, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := withBackups(1)

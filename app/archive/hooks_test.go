@@ -78,7 +78,7 @@ func TestEventOfDeletion(t *testing.T) {
 	})
 }
 
-// TestReplay: notifications that a receiver refused for good are abandoned, and sent again under their ids when a
+// TestReplay: notifications that a receiver refused permanently are abandoned, and sent again under their ids when a
 // person asks for it; those that are delivered can be sent again by their keys. Mails and unknown keys are refused.
 func TestReplay(t *testing.T) {
 	lms, box := &receiver{status: http.StatusGone}, &mailbox{}

@@ -232,7 +232,7 @@ func TestMailOfDeletion(t *testing.T) {
 }
 
 // TestMailServerRefuses: what is refused for now is tried again with the pauses of webhooks under one Message-ID, what
-// is refused for good is abandoned, and neither concerns the job or the other receivers.
+// is refused permanently is abandoned, and neither concerns the job or the other receivers.
 func TestMailServerRefuses(t *testing.T) {
 	busy := &mail.Error{Code: 451, Temp: true, Err: errors.New("451 later")}
 	unknown := &mail.Error{Code: 550, Err: errors.New("550 no such user")}
@@ -247,7 +247,7 @@ func TestMailServerRefuses(t *testing.T) {
 		{"control: accepts", nil, 0, job.Delivered, 1, 0},
 		{"twice for now", busy, 2, job.Delivered, 3, 6 * time.Minute},
 		{"always for now", busy, 99, job.Abandoned, 8, 36 * time.Hour},
-		{"for good", unknown, 99, job.Abandoned, 1, 0},
+		{"permanently", unknown, 99, job.Abandoned, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			box, refused := mailbox{}, 0

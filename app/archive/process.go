@@ -156,8 +156,8 @@ func (g *gathered) unit(
 	return errors.Join(err, u.Close())
 }
 
-// everybody gives all people, each once.
-func (g *gathered) everybody() (all []source.Person) {
+// persons gives all people, each once.
+func (g *gathered) persons() (all []source.Person) {
 	seen := map[string]bool{}
 	for _, activity := range sortedKeys(g.people) {
 		for _, p := range g.people[activity] {
@@ -220,7 +220,7 @@ func (t *task) facts(g *gathered) packaging.Facts {
 			Trigger: t.spec.Trigger, Organization: t.data.Organization, Requested: j.Created.UTC(),
 			Started: t.data.Started, Packaged: t.data.Packaged, RetainUntil: t.retain(), Settings: t.data.Settings,
 		},
-		Source: t.data.Facts, Course: t.data.Course, Activities: g.activities, People: g.everybody(),
+		Source: t.data.Facts, Course: t.data.Course, Activities: g.activities, People: g.persons(),
 		Locations: t.app.locations(&t.data.Settings),
 		Software: packaging.Software{
 			Name: "Stagepost", Version: t.app.options.Version, Go: runtime.Version(),
@@ -287,7 +287,7 @@ func (t *task) index(ctx context.Context, g *gathered, p *packaging.Package) err
 func (t *task) indexPeople(ctx context.Context, g *gathered) error {
 	var people []catalog.Person
 	var contents []catalog.Content
-	for _, p := range g.everybody() {
+	for _, p := range g.persons() {
 		people = append(people, catalog.Person{
 			Source: t.spec.Source, ID: p.ID, Username: p.Username, Number: p.Number, Name: p.Name, Email: p.Email,
 		})

@@ -204,7 +204,7 @@ func TestDeleteVersions(t *testing.T) {
 	}
 }
 
-// failingSigner fails for good.
+// failingSigner fails permanently.
 type failingSigner struct{ reached func() }
 
 func (s failingSigner) Sign(_ context.Context, d sign.Document) (sign.Result, error) {

@@ -82,7 +82,7 @@ func TestBadResults(t *testing.T) {
 	}
 }
 
-// TestSilentWithResults: an agent that is gone for good with the results leaves the ending that it reported.
+// TestSilentWithResults: an agent that is gone permanently with the results leaves the ending that it reported.
 func TestSilentWithResults(t *testing.T) {
 	for _, e := range []*compute.Ending{nil, {Exit: 3, Cause: compute.CauseExit, Sentence: "exit 3"}} {
 		runInBubble(t, fmt.Sprint("ended badly ", e != nil), func(t *testing.T) {

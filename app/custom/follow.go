@@ -40,10 +40,10 @@ func (a *App) Follow(ctx context.Context) error {
 		return err
 	}
 	a.seen = seen
-	var mistakes []error
+	var errs []error
 	for _, path := range paths {
 		if err := a.load(ctx, path); err != nil {
-			mistakes = append(mistakes, located(path, err))
+			errs = append(errs, located(path, err))
 		}
 	}
 	for name, f := range a.files {
@@ -51,12 +51,12 @@ func (a *App) Follow(ctx context.Context) error {
 			continue
 		}
 		if err := a.engine.Unregister(ctx, job.Kind(name)); err != nil {
-			mistakes = append(mistakes, err)
+			errs = append(errs, err)
 			continue
 		}
 		delete(a.files, name)
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }
 
 // list lists the files of added lifecycles, with a text that differs when one of them does.

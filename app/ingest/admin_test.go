@@ -20,7 +20,7 @@ import (
 // adminEvents is everything that a person can ask for somewhere, and what only machines may do.
 var adminEvents = []lifecycle.Event{
 	"hold", "release", "retry", "requeue", "update", "cancel", "stop", "delete", // people's
-	"begin", "next", "report", "finish", "fail", "wait", "backoff", "yield", "lost", "unheard-of", // not by hand
+	"begin", "next", "report", "finish", "fail", "wait", "backoff", "yield", "lost", "unheard-of", // not by people
 }
 
 // legal is what a person may do in one state, written down from the tables of the specification: event and where it

@@ -52,7 +52,7 @@ func manifestAdmissions() []admission {
 			theEnd, want: admitted, files: []string{"a.txt"}},
 		{about: "an unknown header line", text: objectHead + "#%note | x\n" + rowA +
 			theEnd, want: admitted, files: []string{"a.txt"}},
-		{about: "a comment before the header", text: "# made by hand\n" + whole, want: admitted, files: bothFiles},
+		{about: "a comment before the header", text: "# made manually\n" + whole, want: admitted, files: bothFiles},
 		{about: "blank lines before the header", text: "\n\n" + whole, want: admitted, files: bothFiles},
 		{about: "a profile line without a bar", text: strings.Replace(whole, "#%profile |", "#%profile", 1),
 			want: admitted, files: bothFiles},

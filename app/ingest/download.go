@@ -282,7 +282,7 @@ func (t *task) openFetched(have map[string]arrived) (*os.File, error) {
 const enough = 5
 
 // each calls do for every item, n at once. It goes on after failures, so that as much as possible is done when the job
-// is sent back, but stops after enough of them. The error is that of the first item, in order, that failed for good;
+// is sent back, but stops after enough of them. The error is that of the first item, in order, that failed permanently;
 // else of the first that failed.
 func each[T any](ctx context.Context, n int, items iter.Seq2[T, error], do func(context.Context, T) error) error {
 	type failure struct {

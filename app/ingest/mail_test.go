@@ -309,16 +309,16 @@ func TestMailServerThatRefuses(t *testing.T) {
 		settled job.Settled
 		tries   int
 	}{
-		"for now, before the text":    {"data", 451, 2, job.Delivered, 3},
-		"for now, after the text":     {"read", 452, 1, job.Delivered, 2},
-		"for now, the receiver":       {"rcpt curator@example.org", 450, 1, job.Delivered, 2},
-		"hangs up":                    {"data", 0, 1, job.Delivered, 2},
-		"for good, after the text":    {"read", 554, 1, job.Abandoned, 1},
-		"for good, the receiver":      {"rcpt curator@example.org", 550, 9, job.Abandoned, 1},
-		"for now, again and again":    {"mail", 451, 99, job.Abandoned, 8},
-		"for good, another receiver":  {"rcpt desk@example.org", 550, 9, job.Delivered, 1},
-		"control: takes it":           {"", 0, 0, job.Delivered, 1},
-		"for good, its administrator": {"rcpt root@example.org", 550, 9, job.Delivered, 1},
+		"for now, before the text":       {"data", 451, 2, job.Delivered, 3},
+		"for now, after the text":        {"read", 452, 1, job.Delivered, 2},
+		"for now, the receiver":          {"rcpt curator@example.org", 450, 1, job.Delivered, 2},
+		"hangs up":                       {"data", 0, 1, job.Delivered, 2},
+		"permanently, after the text":    {"read", 554, 1, job.Abandoned, 1},
+		"permanently, the receiver":      {"rcpt curator@example.org", 550, 9, job.Abandoned, 1},
+		"for now, again and again":       {"mail", 451, 99, job.Abandoned, 8},
+		"permanently, another receiver":  {"rcpt desk@example.org", 550, 9, job.Delivered, 1},
+		"control: takes it":              {"", 0, 0, job.Delivered, 1},
+		"permanently, its administrator": {"rcpt root@example.org", 550, 9, job.Delivered, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -354,7 +354,7 @@ func TestMailServerThatRefuses(t *testing.T) {
 				t.Fatalf("%d mails arrived, want %d", len(got), want)
 			}
 			if len(got) == 1 {
-				refusedOne := strings.HasPrefix(name, "for good")
+				refusedOne := strings.HasPrefix(name, "permanently")
 				if got[0].id() != string(b.ID)+".report.0@localhost" || (len(got[0].to) == 2) != refusedOne {
 					t.Errorf("got %s for %v", got[0].id(), got[0].to)
 				}

@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// permits starts three profiles of one owner: everybody may submit under maps, carol may update all of it; closed is
+// permits starts three profiles of one owner: every user may submit under maps, carol may update all of it; closed is
 // for ann alone; charts is another collection whose updater is bob.
 func permits(t *testing.T) *harness {
 	t.Helper()

@@ -256,9 +256,9 @@ func TestTwoJobsRace(t *testing.T) {
 	})
 }
 
-// everybody lets everybody in: the lock is given to all who ask. Of the two that race, the first waits before it stores
+// openLock is given to all who ask. Of the two that race, the first waits before it stores
 // until the other one is as far, and the other until the first has recorded.
-type everybody struct {
+type openLock struct {
 	locker
 	both chan struct{} // closed when both have decided what to store
 	done chan struct{} // closed when the first is recorded
@@ -267,7 +267,7 @@ type everybody struct {
 	here []string   // jobs in the order in which they came
 }
 
-func (l *everybody) Take(_ context.Context, by inventory.Taker, wants ...inventory.Want) ([]inventory.Lock, error) {
+func (l *openLock) Take(_ context.Context, by inventory.Taker, wants ...inventory.Want) ([]inventory.Lock, error) {
 	var got []inventory.Lock
 	for _, w := range wants {
 		got = append(got, inventory.Lock{Kind: w.Kind, Name: w.Name, Job: by.Job, Epoch: by.Epoch})
@@ -275,7 +275,7 @@ func (l *everybody) Take(_ context.Context, by inventory.Taker, wants ...invento
 	return got, nil
 }
 
-func (l *everybody) Check(ctx context.Context, locks ...inventory.Lock) error {
+func (l *openLock) Check(ctx context.Context, locks ...inventory.Lock) error {
 	l.mu.Lock()
 	if !slices.Contains(l.here, locks[0].Job) {
 		l.here = append(l.here, locks[0].Job)
@@ -298,7 +298,7 @@ func (l *everybody) Check(ctx context.Context, locks ...inventory.Lock) error {
 	return nil
 }
 
-func (l *everybody) Record(ctx context.Context, e inventory.Entry, files iter.Seq2[inventory.File, error]) error {
+func (l *openLock) Record(ctx context.Context, e inventory.Entry, files iter.Seq2[inventory.File, error]) error {
 	e.Locks = nil
 	err := l.locker.Record(ctx, e, files)
 	l.mu.Lock()
@@ -317,13 +317,13 @@ func TestRaceWithoutLock(t *testing.T) {
 			t.Parallel()
 			r := newRace(t, nil)
 			r.change = func(a *App) {
-				a.locks = &everybody{locker: a.locks, both: make(chan struct{}), done: make(chan struct{})}
+				a.locks = &openLock{locker: a.locks, both: make(chan struct{}), done: make(chan struct{})}
 				if !compare {
 					a.expect = func(string) *string { return nil }
 				}
 			}
 			r.life(0, false, clock.System())
-			r.order = nil // a lock that everybody has gives no order
+			r.order = nil // a lock that both have gives no order
 			err := r.verify()
 			t.Logf("found: %v", err)
 			if !compare && (err == nil || !strings.Contains(err.Error(), "lacks f")) {

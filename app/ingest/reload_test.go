@@ -119,7 +119,7 @@ func TestReloadIsSeenByTheNextAttempt(t *testing.T) {
 func TestBrokenProfilesChangeNothing(t *testing.T) {
 	l := startLively(t)
 	l.put(livelyText + "colour: red\n")
-	_, err := l.ReloadProfiles(t.Context(), "ann", "by hand")
+	_, err := l.ReloadProfiles(t.Context(), "ann", "manually")
 	if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "lively.yaml:5:1: colour") {
 		t.Errorf("got %v", err)
 	}
@@ -139,7 +139,7 @@ func TestBrokenProfilesChangeNothing(t *testing.T) {
 	}
 	var refused, taken bool
 	for _, a := range l.audit() {
-		refused = refused || a.Event == "profile-reload" && a.Actor == "ann" && a.Note == "by hand" &&
+		refused = refused || a.Event == "profile-reload" && a.Actor == "ann" && a.Note == "manually" &&
 			strings.HasPrefix(a.Object, "refused: ") && strings.Contains(a.Object, "lively.yaml:5:1")
 		taken = taken || a.Event == "profile-reload" && a.Actor == "op" && a.Object == "nothing changed"
 	}

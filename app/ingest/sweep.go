@@ -60,17 +60,17 @@ func (a *App) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var mistakes []error
+	var errs []error
 	for _, e := range batches {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		mistakes = append(mistakes, a.sweepBatch(ctx, e.Name()))
+		errs = append(errs, a.sweepBatch(ctx, e.Name()))
 	}
 	if a.engine.Leads() {
-		mistakes = append(mistakes, a.sweepReferences(ctx), a.sweepStages(ctx))
+		errs = append(errs, a.sweepReferences(ctx), a.sweepStages(ctx))
 	}
-	return errors.Join(append(mistakes, a.tree.SweepTrash(ctx))...)
+	return errors.Join(append(errs, a.tree.SweepTrash(ctx))...)
 }
 
 // sweepGone clears away what belongs to a batch or job that was just deleted.
@@ -131,7 +131,7 @@ func (a *App) sweepJobs(ctx context.Context, batch job.ID) error {
 	if err != nil {
 		return workdir.IgnoreMissing(err)
 	}
-	var mistakes []error
+	var errs []error
 	for _, e := range entries {
 		if !e.IsDir() || e.Name() == workdir.ReportsName {
 			continue
@@ -143,10 +143,10 @@ func (a *App) sweepJobs(ctx context.Context, batch job.ID) error {
 		}
 		if yes, _ := useless(); yes {
 			_, err := a.tree.DiscardIdle(batch, id, useless)
-			mistakes = append(mistakes, err)
+			errs = append(errs, err)
 		}
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }
 
 // Useless reports whether the working files of a job are not needed any more.
@@ -224,15 +224,15 @@ func (a *App) sweepStages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var mistakes []error
+	var errs []error
 	for _, dir := range dirs {
 		root, there, err := a.locations.Existing(ctx, dir)
 		if there {
 			_, err = root.Sweep()
 		}
-		mistakes = append(mistakes, err)
+		errs = append(errs, err)
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }
 
 // orphans makes the finder of orphans.

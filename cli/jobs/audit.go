@@ -23,7 +23,7 @@ func (c *Commands) audit() *cobra.Command {
 		Long: `Shows the newest entries of the audit list, oldest first: events that people caused, holds, priorities, what was removed. The columns in
 a pipe are number, time, who, as what, what, on what, from, to, why, the version of the record that the person saw, and the address of the sender. Entries remain after their jobs are gone. A terminal shows the most important columns; -o plain and -o json have all. In a pipe and with -o json all entries are listed unless --last is given.`,
 		Example: "  stagepost admin audit --last 20\n  stagepost admin audit --actor ann --event delete\n" +
-			"  stagepost admin audit --job ing_01J9...\n  stagepost admin audit --address 192.0.2.7",
+			"  stagepost admin audit --job ing_01J9...\n  stagepost admin audit --address 192.0.2.0/24",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.CheckLimit("--last", q.Limit); err != nil {
@@ -49,7 +49,7 @@ a pipe are number, time, who, as what, what, on what, from, to, why, the version
 	f.IntVar(&q.Limit, "last", 50, "the newest so many, up to 1000; without it a pipe and -o json get all")
 	f.BoolVar(&all, "all", false, "all of them, page by page")
 	f.StringVar(&q.Actor, "actor", "", "only by this person")
-	f.StringVar(&q.Address, "address", "", "only from this network address")
+	f.StringVar(&q.Address, "address", "", "only from this network address, or from a prefix such as 192.0.2.0/24")
 	f.StringVar(&id, "job", "", "only about this job or batch")
 	f.StringVar(&event, "event", "", "only this event, such as retry or hold")
 	c.CompleteNames(cmd)

@@ -14,36 +14,43 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
+// mostTail is how many lines the server returns of the end of a log.
+const mostTail = 10_000
+
 func (c *Commands) logs() (cmd *cobra.Command, ready func()) {
-	var follow bool
-	var read []func(context.Context, *client.Client, job.ID, bool) (bool, error)
+	var view cli.LogView
+	var read []func(context.Context, *client.Client, job.ID, cli.LogView) (bool, error)
 	cmd = &cobra.Command{
 		Use:   "logs ID",
 		Short: "Show the log of a job, or the output of its script",
 		Long: `Shows what the steps of a job logged. For a compute job it shows what its script wrote, standard output to standard output and standard error to standard error; with
---events what the server did: each step of its life, with what the step means, why it came and who did it, and what was logged on the way. With --follow it goes on until the job has ended, and waits for one that has not begun.
+--events what the server did: each step of its life, with what the step means, why it came and who did it, and what was logged on the way. With --follow it goes on until the job has ended, and waits for one that has not begun. With --tail it begins with the last lines, at most those in the last MiB; of the output of a script with those of each stream.
 On a terminal control characters are escaped; a pipe or a file gets the bytes as the script wrote them.`,
 		Example: "  stagepost logs ing_01J9...\n  stagepost logs cmp_01J9... --follow\n" +
-			"  stagepost logs cmp_01J9... --stream stderr",
+			"  stagepost logs cmp_01J9... --stream stderr --tail 20",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
-		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("tail") && (view.Tail < 1 || view.Tail > mostTail) {
+				return cli.Usagef("--tail must be 1 to %d", mostTail)
+			}
 			id, err := c.JobID(ctx, api, args[0])
 			if err != nil {
 				return err
 			}
-			if follow {
+			if view.Follow {
 				ctx = client.Persistent(ctx)
 			}
 			for _, one := range read {
-				if known, err := one(ctx, api, id, follow); known || err != nil {
+				if known, err := one(ctx, api, id, view); known || err != nil {
 					return err
 				}
 			}
-			return c.readLog(ctx, api, id, follow)
+			return c.readLog(ctx, api, id, view)
 		}),
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
+	cmd.Flags().IntVar(&view.Tail, "tail", 0, "begin with the last so many lines, 1 to 10000")
+	cmd.Flags().BoolVarP(&view.Follow, "follow", "f", false, "go on until the job has ended")
 	return cmd, func() {
 		for _, p := range c.Parts {
 			if p.Logs != nil {
@@ -54,18 +61,24 @@ On a terminal control characters are escaped; a pipe or a file gets the bytes as
 }
 
 // readLog prints a log chunk by chunk. In JSON each line is an object of its own, so that it can be followed.
-func (c *Commands) readLog(ctx context.Context, api *client.Client, id job.ID, follow bool) error {
+func (c *Commands) readLog(ctx context.Context, api *client.Client, id job.ID, v cli.LogView) error {
 	var offset int64
-	for {
+	for first := true; ; first = false {
 		ended := true
-		if follow {
+		if v.Follow {
 			j, err := api.Job(ctx, id)
 			if err != nil {
 				return err
 			}
 			ended = j.Ended
 		}
-		chunk, err := api.Log(ctx, id, offset, 0)
+		var chunk client.Log
+		var err error
+		if first && v.Tail > 0 {
+			chunk, err = api.LogTail(ctx, id, v.Tail)
+		} else {
+			chunk, err = api.Log(ctx, id, offset, 0)
+		}
 		if err != nil {
 			return err
 		}

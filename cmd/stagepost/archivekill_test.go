@@ -86,6 +86,7 @@ func TestArchiveKill(t *testing.T) {
 
 // TestArchiveKillSees is the control: what must not be after a kill is noticed.
 func TestArchiveKillSees(t *testing.T) {
+	t.Parallel()
 	s := newSeries(t, client.ArchiveRequest{Source: "exams", Course: "algebra"})
 	s.round(0)
 	if len(s.wrong) > 0 {

@@ -72,6 +72,7 @@ func content(path string) io.ReadSeeker {
 // TestBigObject stores an object of many files, one of them very big, through the real server and checks the server's
 // memory.
 func TestBigObject(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	profile := filepath.Join(dir, "profiles", "local.yaml")
 	if err := os.MkdirAll(filepath.Dir(profile), 0o755); err != nil {

@@ -23,6 +23,7 @@ var (
 // TestBigArchive archives a tree of many files through the real server: package, two storage locations, time stamp and
 // catalog. It checks the server's memory.
 func TestBigArchive(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	stamps, err := authority.New("Test authority", time.Now())
 	if err != nil {

@@ -184,6 +184,7 @@ func (c *cluster) apart(worker int, directions ...direction) {
 // their lease, partitioned from the database and from each other, and lose connections at random. Nothing acknowledged
 // is lost, nothing is done twice, every batch is reported once, and records, histories and stored files are sound.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	for _, tool := range []string{"python3", "curl", "jq"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip(err)

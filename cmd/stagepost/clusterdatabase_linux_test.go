@@ -105,6 +105,7 @@ func TestClusterDatabase(t *testing.T) {
 // TestClusterRolls restarts one server after the other while a client sends requests to the address of a proxy, which
 // sends them to a server that runs. No request fails, and a batch that was handed in before is completed after.
 func TestClusterRolls(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 2, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()

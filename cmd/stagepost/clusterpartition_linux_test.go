@@ -38,6 +38,7 @@ func until(ctx context.Context, t *testing.T, what string, is func() (bool, erro
 // worker gets the old answer and may do the work again, but its report is refused: the job was done once. Then it takes
 // jobs as before. Control: without a partition the first worker does the job under its first claim.
 func TestClusterPartition(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 2, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()

@@ -72,6 +72,7 @@ func (l *listener) until(seq int64) {
 // TestClusterWatch has listeners at one server and changes made at another one: each entry of the history arrives at
 // once, in order. A listener whose server has gone continues at the other one with Last-Event-ID, without a gap.
 func TestClusterWatch(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 2, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

@@ -329,7 +329,7 @@ func trialFiles(t *testing.T, flows string) map[string]string {
 
 // namesOf gives the names of the command that arguments call: the one that is called, and its long form.
 func namesOf(args []string) []string {
-	cmd, _, err := newCall(nil, &bytes.Buffer{}, &bytes.Buffer{}).Root().Find(args)
+	cmd, _, err := searchedTree().Find(args)
 	if err != nil || !cmd.HasParent() {
 		return nil
 	}

@@ -24,6 +24,7 @@ func TestDataTable(t *testing.T) {
 // TestBackupOfDemo makes a data directory with ingest, access, flows and compute jobs. durableData names every entry of
 // it, and a restored backup is the same.
 func TestBackupOfDemo(t *testing.T) {
+	t.Parallel()
 	here, restored := t.TempDir(), filepath.Join(t.TempDir(), "new")
 	printed(t, here)
 	dir := filepath.Join(here, "demo-data-1")

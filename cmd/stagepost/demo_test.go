@@ -29,27 +29,27 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// runDemo runs the demo in an empty directory, and gives what it printed.
-func runDemo(t *testing.T, here string, out *os.File, args ...string) error {
+// runDemo runs the demo in an empty directory with more variables of the environment.
+func runDemo(t *testing.T, here string, out *os.File, env []string, args ...string) error {
 	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, append([]string{"demo"}, args...)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = here, out, os.Stderr
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = here, out, os.Stderr, append(os.Environ(), env...)
 	return cmd.Run()
 }
 
 // printed runs the demo with a file as its standard output.
-func printed(t *testing.T, here string) string {
+func printed(t *testing.T, here string, env ...string) string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	err = runDemo(t, here, f)
+	err = runDemo(t, here, f, env)
 	text, readErr := os.ReadFile(f.Name())
 	if err != nil || readErr != nil {
 		t.Fatalf("%v, %v\n%s", err, readErr, text)
@@ -59,6 +59,7 @@ func printed(t *testing.T, here string) string {
 
 // TestDemo reads what the demo prints, and checks its data directory afterwards.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	here := t.TempDir()
 	out := printed(t, here)
 	for _, want := range []string{
@@ -90,7 +91,7 @@ func TestDemo(t *testing.T) {
 	if err != nil || len(mails) < 2 {
 		t.Errorf("got %d mails, %v", len(mails), err)
 	}
-	if err := runDemo(t, here, nil, "--data", "demo-data-1"); err == nil {
+	if err := runDemo(t, here, nil, nil, "--data", "demo-data-1"); err == nil {
 		t.Error("a demo began in a used directory")
 	}
 	v := raise(t, dir)
@@ -206,6 +207,7 @@ func TestRestoreDemo(t *testing.T) {
 // TestDemoKilled kills a demo at several lines of its output; the server that goes on must end the batch with the same
 // report.
 func TestDemoKilled(t *testing.T) {
+	t.Parallel()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
@@ -215,6 +217,7 @@ func TestDemoKilled(t *testing.T) {
 		"$ stagepost retry", "bag.zip has", "Three users",
 	} {
 		t.Run(fmt.Sprint(nth), func(t *testing.T) {
+			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
 			cmd := exec.Command(path, "demo", "--data", dir)
 			out, err := cmd.StdoutPipe()
@@ -354,9 +357,9 @@ func endOfCompute(t *testing.T, ctx context.Context, c *client.Client) {
 // TestDemoWithoutWalls: where nothing can confine scripts the demo states it, runs them all the same, and lets no
 // later server do that. [TestDemo] is the control.
 func TestDemoWithoutWalls(t *testing.T) {
-	t.Setenv("STAGEPOST_COMPUTE_SANDBOX", sandbox.None)
+	t.Parallel()
 	here := t.TempDir()
-	out := printed(t, here)
+	out := printed(t, here, "STAGEPOST_COMPUTE_SANDBOX="+sandbox.None)
 	if !strings.Contains(out, noWalls) {
 		t.Fatalf("it does not state that nothing confines scripts:\n%s", out)
 	}

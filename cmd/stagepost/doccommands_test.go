@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -352,23 +353,41 @@ func operations(args []string) error {
 			continue
 		}
 		path, _, _ = strings.Cut("/api/v1/"+path, "?")
-		for pattern := range maps.Keys(server.Describe(newSettings().Routes()).Paths) {
-			expr := regexp.MustCompile(`\\\{[^}]*\\\}`).ReplaceAllString(regexp.QuoteMeta(pattern), "[^/]+")
-			if regexp.MustCompile("^" + expr + "$").MatchString(path) {
-				return nil
-			}
+		if !routePaths().MatchString(path) {
+			return fmt.Errorf("no route has %s", path)
 		}
-		return fmt.Errorf("no route has %s", path)
 	}
 	return nil
 }
 
-// parses reports what the program would refuse in the arguments. A phrase may lack values and arguments.
-func parses(args []string, phrase bool) error {
+// routePaths matches the paths of all routes.
+var routePaths = sync.OnceValue(func() *regexp.Regexp {
+	var all []string
+	parameter := regexp.MustCompile(`\\\{[^}]*\\\}`)
+	for pattern := range maps.Keys(server.Describe(newSettings().Routes()).Paths) {
+		all = append(all, parameter.ReplaceAllString(regexp.QuoteMeta(pattern), "[^/]+"))
+	}
+	return regexp.MustCompile("^(?:" + strings.Join(all, "|") + ")$")
+})
+
+// newTree returns the commands of the program. Parsing changes the flags of a tree.
+func newTree() *cobra.Command {
 	root := newCall(nil, &bytes.Buffer{}, &bytes.Buffer{}).Root()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultVersionFlag()
+	return root
+}
+
+// searchedTree is a tree in which commands are searched, and whose flags are not parsed.
+var searchedTree = sync.OnceValue(newTree)
+
+// parses reports what the program would refuse in the arguments. A phrase may lack values and arguments.
+func parses(args []string, phrase bool) error {
+	root := searchedTree()
+	if !phrase {
+		root = newTree()
+	}
 	cmd, rest, err := root.Find(args)
 	if err != nil {
 		return err

@@ -37,6 +37,7 @@ func mostDrilled() int { return min(10, 1+*drillActions/30) }
 // backup that was completed has all that was acknowledged before it began, is sound, and a server on it ends all jobs.
 // In the end a backup is restored elsewhere, and every record, identifier, object, file and token is the same.
 func TestRestoreDrill(t *testing.T) {
+	t.Parallel()
 	d := newDrill(t)
 	d.start()
 	for range *drillActions {

@@ -175,6 +175,7 @@ func (d *depositors) work(ctx context.Context, t *testing.T, url string) {
 // ends, histories and derived data are sound, and every object is stored once. In turns, the server has a log in front
 // of its database: each start applies what the one before left.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d := &depositors{acked: map[string]job.ID{}}
 	chance := rand.New(rand.NewPCG(1, uint64(*kills)))

@@ -36,6 +36,7 @@ func TestQuickStarts(t *testing.T) {
 	for _, name := range []string{"README.md", "docs/ingest.md", "docs/compute.md", "docs/custom.md",
 		"docs/archive.md"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
 			text, err := os.ReadFile(filepath.Join("..", "..", name))
 			if err != nil {
 				t.Fatal(err)

@@ -134,6 +134,7 @@ func (d *depot) manifest(t *testing.T, n int) []byte {
 // object is stored once and no history has a failure: running steps continued, or were released without being
 // counted. Each connected client got a proper end.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	w := &restarted{t: t, signal: syscall.SIGTERM}
 	w.run(*restarts, *restartsObjects)
 	for _, wrong := range w.wrong {
@@ -147,6 +148,7 @@ func TestRestart(t *testing.T) {
 // TestRestartSees is the control: a server that is killed breaks connections and leaves claims that are found lost, and
 // the test above notices.
 func TestRestartSees(t *testing.T) {
+	t.Parallel()
 	w := &restarted{t: t, signal: syscall.SIGKILL}
 	w.run(3, 40)
 	all := strings.Join(w.wrong, "\n")

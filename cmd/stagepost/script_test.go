@@ -3,10 +3,12 @@ package main
 import (
 	"crypto/tls"
 	"errors"
+	"flag"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +22,10 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
+	// Most of these tests wait for processes that they start: four run at a time unless -parallel gives another number.
+	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
 	if os.Args[0] == observedName {
 		observed()
 	}

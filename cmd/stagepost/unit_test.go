@@ -20,6 +20,7 @@ import (
 // TestUnderSystemd runs the real server as systemd would: it notifies it of the start, sends keep-alives, reloads, and
 // notifies it of the stop.
 func TestUnderSystemd(t *testing.T) {
+	t.Parallel()
 	for _, abstract := range []bool{false, true} {
 		t.Run(fmt.Sprint("abstract=", abstract), func(t *testing.T) {
 			s := systemdtest.New(t, abstract)

@@ -43,6 +43,7 @@ work:
 // stopped for longer than their lease (SIGSTOP) and continued, and while the server is killed. Every job ends once,
 // with the data of its command.
 func TestWorkKilled(t *testing.T) {
+	t.Parallel()
 	front, dir := newRelay(t), t.TempDir()
 	files := t.TempDir()
 	if err := os.WriteFile(filepath.Join(files, "tally.yaml"), []byte(tally), 0o600); err != nil {

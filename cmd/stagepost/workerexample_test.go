@@ -24,6 +24,7 @@ var workerJobs = flag.Int("workerjobs", 40, "how many jobs the example workers f
 // TestExampleWorkers lets the workers in Python and shell finish jobs while workers and server are killed at random.
 // Every job ends once, with the right data, tasks and log.
 func TestExampleWorkers(t *testing.T) {
+	t.Parallel()
 	for _, tool := range []string{"python3", "curl", "jq"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip(err)

@@ -21,8 +21,9 @@ import (
 
 // TestBesideMerritt runs a server on ZooKeeper beside a program of a Merritt system: of a batch that was submitted to
 // the server the program finishes every second job, and the server those of a batch of the program. The nodes of the
-// store are for a user of ZooKeeper, those of Merritt for everyone.
+// store are for a user of ZooKeeper, those of Merritt for all.
 func TestBesideMerritt(t *testing.T) {
+	t.Parallel()
 	zk, err := zktest.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ const (
 	lastOutput = time.Second
 )
 
-// ender ends a command: gently first, then for good. It belongs to follow.
+// ender ends a command: gently first, then permanently. It belongs to follow.
 type ender struct {
 	*running
 	grace, hard <-chan time.Time // when patience with the command, and with its init, is over

@@ -200,7 +200,7 @@ func (l *launch) changeUser() (e syscall.Errno) {
 	return e
 }
 
-// dropAll abandons every capability for good, where there are some.
+// dropAll abandons every capability permanently, where there are some.
 //
 //go:norace
 //go:nosplit

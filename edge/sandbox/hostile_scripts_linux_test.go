@@ -42,7 +42,7 @@ var scripts = []script{
 	{name: "another's directory by dots", text: `cat ../*/secret ../../*/secret 2>/dev/null || echo no`, out: "no\n", none: anything},
 	{name: "program of the machine", text: `echo x 2>/dev/null >> /usr/bin/env && echo yes || echo no`, out: "no\n", none: "-", limits: nil},
 	{name: "kill the agent", text: `kill -9 $AGENT && echo yes || echo no`, out: "no\n"},
-	{name: "kill everybody", text: `kill -9 -1; echo after`, out: "after\n", none: "-"},
+	{name: "kill all processes", text: `kill -9 -1; echo after`, out: "after\n", none: "-"},
 	{name: "kill the init", text: `kill -9 1; kill -9 $PPID; kill -QUIT $PPID; kill -SEGV $PPID; kill -STOP $PPID; echo after`, out: "after\n"},
 	{name: "kill -STOP the agent", text: `kill -STOP $AGENT && echo yes || echo no`, out: "no\n"},
 	{name: "processes of the machine", text: `ls -d /proc/[0-9]* | wc -l | grep -qE '^[1-9]$' && echo few`, out: "few\n", none: anything},

@@ -36,7 +36,7 @@ func hostUser(t *testing.T, pid int) (uid int) {
 
 // TestUserIDs: a command of root runs as a user that owns nothing on the machine, in each tier and however its
 // directory is shown to it. It reads and writes its own files, and none of root's that others may not read, neither by
-// their path nor shown to it. Everybody else's commands have the caller's id.
+// their path nor shown to it. Commands of other users have the caller's id.
 func TestUserIDs(t *testing.T) {
 	dir, err := os.MkdirTemp("", "stagepost-ids-")
 	if err != nil {
@@ -105,7 +105,7 @@ func TestUserIDs(t *testing.T) {
 					t.Errorf("on the machine it ran as user %d, want one that owns nothing there", uid.Load())
 				}
 				if out.String() != "given public no\n" {
-					t.Errorf("got %q, %q: want its own file and what everybody may read", out.String(), g.err)
+					t.Errorf("got %q, %q: want its own file and what all users may read", out.String(), g.err)
 				}
 				for _, name := range []string{".", "given", "made", "d", "d/f"} {
 					var st unix.Stat_t

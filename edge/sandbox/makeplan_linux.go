@@ -65,7 +65,7 @@ func (r *running) missing() error {
 // initEnv is the environment of the init. One processor is enough for it, and makes fewer threads.
 var initEnv = []string{"GOMAXPROCS=1"}
 
-// takeID takes a user id for the command if the caller is root: no command runs as root. Everybody else's commands have
+// takeID takes a user id for the command if the caller is root: no command runs as root. Commands of other users have
 // the caller's id.
 func (r *running) takeID() (err error) {
 	if os.Geteuid() != 0 {

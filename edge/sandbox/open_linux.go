@@ -201,7 +201,7 @@ func (s *Sandbox) checkParts() {
 // open reports what tier none leaves open.
 func (s *Sandbox) open() string {
 	if s.ids != nil {
-		return "commands see the network and the processes of the machine, and the files that everybody may read"
+		return "commands see the network and the processes of the machine, and the files that all users may read"
 	}
 	return "commands see the files, the network and the processes that this user sees"
 }

@@ -130,7 +130,7 @@ func (w *harness) status(name string) tunnel.Status {
 	return tunnel.Status{}
 }
 
-// hand is an agent by hand: it asks for the upgrade and gives the connection and the answer.
+// hand is an agent of the test: it asks for the upgrade and gives the connection and the answer.
 func (w *harness) hand(name, path string, headers http.Header) (net.Conn, *http.Response) {
 	w.t.Helper()
 	c, err := (&net.Dialer{}).DialContext(w.t.Context(), "tcp", w.web.Listener.Addr().String())

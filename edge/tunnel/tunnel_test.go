@@ -234,7 +234,7 @@ func TestSpoofed(t *testing.T) {
 	polltest.Until(t, "a closed connection is noticed", func() bool { return len(w.pool.Agents()) == 0 })
 }
 
-// servePeer is the server of an agent by hand.
+// servePeer is the server of an agent of the test.
 func servePeer(c net.Conn) *http.Server {
 	p := new(http.Protocols)
 	p.SetUnencryptedHTTP2(true)

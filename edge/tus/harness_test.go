@@ -29,7 +29,7 @@ type harness struct {
 	now     *clock
 }
 
-// clock is moved by hand.
+// clock is moved by the test.
 type clock struct {
 	mu sync.Mutex
 	t  time.Time

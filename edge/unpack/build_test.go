@@ -62,7 +62,7 @@ func makeZip(t testing.TB, entries ...entry) []byte {
 	return b.Bytes()
 }
 
-// header writes a ustar header by hand, because the standard library refuses to write what attackers write.
+// header writes a ustar header itself, because the standard library refuses to write what attackers write.
 func header(e entry, size int) []byte {
 	var b [512]byte
 	copy(b[0:100], e.name)

@@ -21,7 +21,7 @@ type byHand struct {
 	Note  string `json:"note"`
 }
 
-// MarkReverted notes that a person has rolled back a task of a flow in FAILURE by hand: the task is REVERTED, with
+// MarkReverted notes that a person has manually rolled back a task of a flow in FAILURE: the task is REVERTED, with
 // actor and note, and a later run or cancel goes on with what is before it. The flow stays in FAILURE until then. Of
 // the act, Job, By, Actor, Note and Version count; the note is required. Errors: NotFound; Invalid; Refused if the flow
 // is not in FAILURE or the task is not to be rolled back; Conflict.

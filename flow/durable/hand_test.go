@@ -50,7 +50,7 @@ func TestRevertByHand(t *testing.T) {
 				t.Errorf("%s was executed from %s to %s and reverted from %s to %s", a.Name, a.ExecuteBegan, a.ExecuteEnded, a.Began, a.Ended)
 			}
 		}
-		eq(t, "time of a revert by hand", v.Atoms[1].Ended.Sub(v.Atoms[1].Began), time.Duration(0))
+		eq(t, "time of a revert manually", v.Atoms[1].Ended.Sub(v.Atoms[1].Began), time.Duration(0))
 		eq(t, "counts", v.Data.Counts, map[lc.State]int{"REVERTED": 2, "SUCCESS": 1})
 		eq(t, "said", v.Atoms[1].Reverted.Any(), map[string]any{"by_hand": "ann", "note": "removed it in the console"})
 		kindOf(t, mark("b", "again"), job.Refused)

@@ -247,7 +247,7 @@ func encodeLabel(label string) string {
 }
 
 // decode undoes percent-encoding. It keeps a percent sign without two hex digits, and one that would make the text
-// invalid UTF-8: people write records by hand.
+// invalid UTF-8: people type records.
 func decode(value string) string {
 	if !strings.Contains(value, "%") {
 		return value

@@ -79,12 +79,12 @@ func Create(dir *os.Root, f Format) (*Planner, error) {
 
 // Abandon closes the files of an unfinished plan. The written files remain in the directory.
 func (p *Planner) Abandon() error {
-	var mistakes []error
+	var errs []error
 	for _, f := range p.files {
-		mistakes = append(mistakes, f.Close())
+		errs = append(errs, f.Close())
 	}
 	p.files = nil
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }
 
 // Add adds a file to the end of the archive.

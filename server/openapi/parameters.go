@@ -32,7 +32,7 @@ func Filters(more ...string) []Parameter {
 
 var shared = map[string]Parameter{
 	"actor":       {Doc: "The person, for the audit log."},
-	"address":     {Doc: "The network address of the sender."},
+	"address":     {Doc: "The network address of the sender, in any notation, or a prefix such as 192.0.2.0/24."},
 	"after":       {Doc: "The cursor next of the page before; of histories and streams, the number of the last entry."},
 	"agent":       {Doc: "Name of the agent."},
 	"all":         {Type: "boolean", Doc: "Includes batches that ended well."},

@@ -108,8 +108,9 @@ func allowedFor(allowed map[string]string, r *server.Route) (roles string, ok bo
 }
 
 // CheckRoles asks routes in every role, without a token, and with ones that are malformed, expired and revoked. The
-// table has by hand which roles may use what lies below a path: u (depositor), o(perator), w(orker), a(dmin), or * for
-// everybody without a token; a method may stand before a path. An auditor may use what reads, except for workers.
+// table lists, independently of the routes, which roles may use what is below a path: u (depositor), o(perator),
+// w(orker), a(dmin), or * for all callers without a token; a method may stand before a path. An auditor may use what
+// reads, except for workers.
 func CheckRoles(t *testing.T, g *Guarded, routes []server.Route, allowed map[string]string) {
 	g.Server.Close() // event streams end at once
 	mine := g.Post(engine.Order{Owner: "ann"}).ID

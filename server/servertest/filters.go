@@ -21,7 +21,7 @@ var legal = map[string]string{"kind": "test.letter", "state": "Riding", "outcome
 
 // open lists the filters with values that people or workers choose: of a value that no entry has, the list is empty.
 var open = []string{
-	"activity", "actor", "address", "ark", "cause", "course", "digest", "event", "group", "job", "key", "label",
+	"activity", "actor", "ark", "cause", "course", "digest", "event", "group", "job", "key", "label",
 	"local_id", "location", "name", "owner", "parent", "source", "tag", "worker",
 }
 
@@ -108,6 +108,8 @@ func checkFilter(w *Harness, path string, p *openapi.Parameter, known map[string
 		right, hint = "1", "must be a number from "
 	case p.Format == "date-time":
 		right, hint = time.Now().UTC().Format(time.RFC3339Nano), "must be a time such as"
+	case p.Name == "address":
+		right, hint = "192.0.2.7", "must be an IP address, a prefix such as"
 	case slices.Contains(open, p.Name):
 		right, wrong = "x", ""
 	default:

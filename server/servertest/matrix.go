@@ -14,8 +14,8 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// rolesOf lists the roles of identities for each role of a route that changes something, by hand. An auditor may also
-// use routes that read, except those of workers.
+// rolesOf lists the roles of identities for each role of a route that changes something, independently of the routes.
+// An auditor may also use routes that read, except those of workers.
 var rolesOf = map[server.Role][]identity.Role{
 	server.Person:   {identity.Depositor, identity.Operator, identity.Admin},
 	server.Own:      {identity.Depositor, identity.Operator, identity.Admin},

@@ -29,9 +29,9 @@ func hasReason(of any) bool {
 }
 
 // CheckReasons asks every route of parts, or of the server if there are none, that changes something, with and
-// without a reason, as staff and as a user, where reasons are required and where they are not. in states by hand in
-// which type each route that needs a reason reads it; nil: in the query, which DELETE has instead of a body. A new
-// route must take a reason or state why not ([server.Route.NoReason]).
+// without a reason, as staff and as a user, where reasons are required and where they are not. in lists in which type
+// each route that needs a reason reads it; nil: in the query, which DELETE has instead of a body. A new route must take
+// a reason or state why not ([server.Route.NoReason]).
 func CheckReasons(t *testing.T, in map[string]any, parts ...PartOf) {
 	t.Helper()
 	strict := GuardWith(t, func(_ *Guarded, o *server.Options) { o.ReasonsRequired = true }, parts...)

@@ -44,7 +44,7 @@ func (o *OIDC) Validate() error {
 	case o.Redirect == "":
 		return errors.New("the address of this server, as browsers use it, is missing: the provider returns them to it")
 	case len(o.Rules) == 0:
-		return errors.New("no rule gives a role: depositor=* admits everybody whom the provider names")
+		return errors.New("no rule gives a role: depositor=* admits all people whom the provider names")
 	}
 	return nil
 }

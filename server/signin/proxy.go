@@ -34,7 +34,7 @@ func (p *Proxy) Validate() error {
 		return errors.New("name the addresses of the proxy, or a secret that it shares with the server: each client " +
 			"could send the header fields")
 	case len(p.Rules) == 0:
-		return errors.New("no rule gives a role: depositor=* admits everybody whom the proxy names")
+		return errors.New("no rule gives a role: depositor=* admits all people whom the proxy names")
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func auditPeople(w *harness) {
 	var want []job.Audit
 	j := w.step() // by its owner: not entered
 	c := w.made(Step)
-	c.Event.By, c.Event.Actor, c.Event.Note = lifecycle.Operator, "olga", "by hand"
+	c.Event.By, c.Event.Actor, c.Event.Note = lifecycle.Operator, "olga", "manually"
 	c.Event.Seal(job.Hash{})
 	c.Job.Head = c.Event.Hash
 	w.create(c, c) // once

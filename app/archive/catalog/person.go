@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Person is somebody whose data an archive contains.
+// Person is a person whose data an archive contains.
 type Person struct {
 	Source   string
 	ID       string // in the source

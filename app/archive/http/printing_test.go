@@ -138,7 +138,7 @@ func TestPrintingRevoked(t *testing.T) {
 	}
 }
 
-// claimed is a job that everybody has claimed.
+// claimed is a job that each worker has claimed.
 type claimed struct{ archivehttp.Printing }
 
 func (claimed) Held(context.Context, string, job.Lease) (*api.Leased, error) {

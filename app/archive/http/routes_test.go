@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// allowed lists by hand which roles may use what is below a path: see [servertest.CheckRoles].
+// allowed lists, independently of the routes, which roles may use what is below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
 	"/api/v1/archive/":                       "oa",
 	"/archive":                               "uoa",
@@ -26,7 +26,8 @@ var allowed = map[string]string{
 	"/jobs/{id}/copies":                      "uoa",
 }
 
-// reasonIn lists by hand in which type each route that needs a reason reads it; nil: in the query.
+// reasonIn lists, independently of the routes, in which type each route that needs a reason reads it; nil: in the
+// query.
 var reasonIn = map[string]any{
 	"POST /api/v1/archive/archives/{id}/holds":          client.HoldArchive{},
 	"DELETE /api/v1/archive/archives/{id}/holds/{name}": nil,

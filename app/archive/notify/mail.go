@@ -80,7 +80,7 @@ func OfEnd(to []string, number int64, e End) (all []job.Message) {
 	return all
 }
 
-// hashOf names an address in a key, which everybody sees who may list messages.
+// hashOf names an address in a key, which all users see who may list messages.
 func hashOf(address string) string {
 	sum := sha256.Sum256([]byte(strings.ToLower(address)))
 	return hex.EncodeToString(sum[:6])

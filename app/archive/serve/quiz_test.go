@@ -161,7 +161,7 @@ func TestQuizWorker(t *testing.T) {
 	}
 }
 
-// TestQuizWorkerSettings: the server does not start if nothing prints, or if everybody may order.
+// TestQuizWorkerSettings: the server does not start if nothing prints, or if every caller may order.
 func TestQuizWorkerSettings(t *testing.T) {
 	f := newFixture(t)
 	f.configure("presets: {default: {settings: {sign: false}}}\n")

@@ -52,7 +52,7 @@ type Activity struct {
 	Modified time.Time `json:"modified,omitzero"` // zero: unknown
 }
 
-// Person is somebody whose data an activity contains.
+// Person is a person whose data an activity contains.
 type Person struct {
 	ID       string   `json:"id"`
 	Username string   `json:"username,omitempty"`

@@ -133,7 +133,7 @@ type past struct {
 	last       *Order // of the newest run from which later ones count; nil: there is none
 }
 
-// mostPast is the number of runs that are read: dry runs by hand, and one from which the times count.
+// mostPast is the number of runs that are read: manual dry runs, and one from which the times count.
 const mostPast = 100
 
 func (a *App) past(ctx context.Context, name string) (h past, err error) {

@@ -59,22 +59,22 @@ func (a *App) remove(id job.ID) error {
 // directories without a payload, and those of payloads whose files may go. It runs before anything is received, and
 // again now and then.
 func (a *App) sweep(ctx context.Context, first bool) error {
-	var mistakes []error
+	var errs []error
 	if first {
 		stages, err := os.ReadDir(filepath.Join(a.options.Dir, stageName))
-		mistakes = append(mistakes, err)
+		errs = append(errs, err)
 		for _, s := range stages {
-			mistakes = append(mistakes, os.RemoveAll(filepath.Join(a.options.Dir, stageName, s.Name())))
+			errs = append(errs, os.RemoveAll(filepath.Join(a.options.Dir, stageName, s.Name())))
 		}
 	}
 	all, err := os.ReadDir(filepath.Join(a.options.Dir, payloadsName))
-	mistakes = append(mistakes, err)
+	errs = append(errs, err)
 	for _, d := range all {
 		if id := job.ID(d.Name()); strings.HasPrefix(d.Name(), prefix+"_") {
-			mistakes = append(mistakes, a.sweepOne(ctx, id))
+			errs = append(errs, a.sweepOne(ctx, id))
 		}
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }
 
 func (a *App) sweepOne(ctx context.Context, id job.ID) error {

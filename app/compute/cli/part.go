@@ -72,20 +72,22 @@ func Part(call *cli.Call) cli.Part {
 
 // output adds to the command logs what a script wrote.
 func (c *commands) output(cmd *cobra.Command) func(ctx context.Context, api *client.Client, id job.ID,
-	follow bool) (bool, error) {
+	v cli.LogView) (bool, error) {
 	var events bool
 	var stream string
 	cmd.Flags().BoolVar(&events, "events", false, "of a compute job: what the server did")
 	cmd.Flags().StringVar(&stream, "stream", client.Both, "of a compute job: stdout, stderr or both")
 	c.Complete(cmd, "stream", client.Stdout, client.Stderr, client.Both)
-	return func(ctx context.Context, api *client.Client, id job.ID, follow bool) (bool, error) {
+	return func(ctx context.Context, api *client.Client, id job.ID, v cli.LogView) (bool, error) {
 		switch {
 		case !isCompute(string(id)):
 			return false, nil
+		case events && v.Tail > 0:
+			return true, cli.Usagef("--tail goes without --events")
 		case events:
-			return true, c.readEvents(ctx, api, id, follow)
+			return true, c.readEvents(ctx, api, id, v.Follow)
 		}
-		return true, c.readOutput(ctx, api, id, stream, follow)
+		return true, c.readOutput(ctx, api, id, stream, v)
 	}
 }
 

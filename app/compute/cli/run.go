@@ -53,7 +53,7 @@ The first Ctrl-C cancels the job and waits for its end, a second one leaves at o
 the last line is the job.
 
 The exit code is that of the script, as long as it has one: 128+N after signal N; 124 when its time was up; 137 when it used more memory than it may; 122 when it wrote
-more than it may; 143 when somebody cancelled it, 130 after Ctrl-C here; 121 when it ran well and its results could not be had whole; 123 when it was refused; 125 when
+more than it may; 143 when it was cancelled elsewhere, 130 after Ctrl-C here; 121 when it ran well and its results could not be had whole; 123 when it was refused; 125 when
 Stagepost could not run it, or does not know what became of it. Wrong usage is 2, and --timeout 6, after which the job goes on.`,
 		Example: `  stagepost run data.csv --service python -- python3 -c 'print(sum(1 for _ in open("data.csv")))'
   stagepost run run.sh input.tar --limit wall=10m,memory=2GiB --out results

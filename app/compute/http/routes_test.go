@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// allowed states by hand which roles may use what lies below a path: see [servertest.CheckRoles].
+// allowed lists, independently of the routes, which roles may use what is below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
 	"/api/v1/compute/jobs":     "uoa",
 	"/api/v1/compute/services": "uoa",
@@ -22,7 +22,8 @@ var allowed = map[string]string{
 	"/compute":                 "uoa",
 }
 
-// reasonIn states by hand in which type each route that needs a reason reads it; nil: in the query.
+// reasonIn lists, independently of the routes, in which type each route that needs a reason reads it; nil: in the
+// query.
 var reasonIn = map[string]any{
 	"DELETE /api/v1/compute/jobs/{id}":          nil,
 	"POST /api/v1/compute/jobs/{id}/cancel":     client.Act{},

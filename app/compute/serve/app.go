@@ -264,7 +264,7 @@ func (c *App) unlimited(service string, named []string) (only string) {
 		return ""
 	}
 	if slices.ContainsFunc(c.config.Agents, func(a serviceconfig.Agent) bool {
-		// it may be away now: what it could run is not refused for good
+		// it may be away now: what it could run is not refused permanently
 		return a.Tunnel && (len(named) == 0 || slices.Contains(named, a.Name)) &&
 			(len(a.Services) == 0 || slices.Contains(a.Services, service))
 	}) {

@@ -14,7 +14,7 @@ type Settings struct {
 	Local     int           `name:"compute.local" for:"serve" zero:"0" default:"0" doc:"jobs (users' scripts) that this server runs itself at once, in its sandbox; 0: it runs none, and has agents for them or does not compute"`
 	Sandbox   string        `name:"compute.sandbox" for:"serve" choices:"auto native bwrap none require" default:"require" doc:"what confines the jobs that this server runs itself: auto takes the best that works, require the same but never none"`
 	Services  string        `name:"compute.services" for:"serve" doc:"file of the services and the agents that serve them (YAML); defaults to one service, default, with compute.local"`
-	Keep      time.Duration `name:"compute.keep" for:"serve" zero:"unlimited" default:"48h" doc:"how long the files of a job are kept after its end (MAX_AGE); unlimited: until somebody cleans the job"`
+	Keep      time.Duration `name:"compute.keep" for:"serve" zero:"unlimited" default:"48h" doc:"how long the files of a job are kept after its end (MAX_AGE); unlimited: until the job is cleaned"`
 	UserBytes int64         `name:"compute.user.bytes" for:"serve" zero:"unlimited" unit:"bytes" default:"unlimited" doc:"files that one user may have here; unlimited: any number of bytes"`
 	Retries   int           `name:"compute.retries" for:"serve" default:"5" doc:"attempts to hand a job over to an agent; 1: the job fails after the first, as with job-orchestrator"`
 	RetryFor  time.Duration `name:"compute.retry.for" for:"serve" default:"2m" doc:"time over which these attempts are spread"`

@@ -274,7 +274,7 @@ func realKill(t *testing.T, c *cluster, s *Slurm) {
 	submit(t, s, byHand)
 	c.try("scancel", working(t, s, byHand).Remote)
 	if n := ended(t, s, byHand); n.Ending.Cause != compute.CauseKilled {
-		t.Errorf("cancelled by hand: %+v", n.Ending)
+		t.Errorf("cancelled manually: %+v", n.Ending)
 	}
 }
 

@@ -187,8 +187,8 @@ func (c *commands) flowMark(o *flowFlags) *cobra.Command {
 	var a jobs.Act
 	cmd := &cobra.Command{
 		Use:   "mark-reverted ID TASK",
-		Short: "Note that a task was rolled back by hand",
-		Long: `Notes that a person has rolled back by hand what a task of a flow in FAILURE did, such as one whose revert fails each time. It needs a --note. The task is REVERTED
+		Short: "Note that a task was rolled back manually",
+		Long: `Notes that a person has manually rolled back what a task of a flow in FAILURE did, such as one whose revert fails each time. It needs a --note. The task is REVERTED
 then; stagepost flow resume or flow cancel goes on with the tasks before it.`,
 		Example: "  stagepost flow mark-reverted flw_01J9... release --note 'freed the address in the console'\n" +
 			"  stagepost flow resume flw_01J9...",

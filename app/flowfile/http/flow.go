@@ -262,7 +262,7 @@ func (s *Handlers) signalFlow(w http.ResponseWriter, r *http.Request) error {
 	return server.ReplyJob(w, r, http.StatusOK, j.Version, s.View(j))
 }
 
-// markReverted notes that a person has rolled back a task by hand.
+// markReverted notes that a person has manually rolled back a task.
 func (s *Handlers) markReverted(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err

@@ -36,7 +36,7 @@ type flowView struct {
 	Urgent   []*node // that failed or wait, if the tree is large
 	Left     int     // tasks that the tree does not show
 	Signals  bool    // the reader may send signals
-	Marks    bool    // the reader may note that a task was rolled back by hand
+	Marks    bool    // the reader may note that a task was rolled back manually
 	Unnamed  bool    // the server does not know who the reader is
 	Path     string  // of the forms
 }
@@ -231,7 +231,7 @@ func (s *Handlers) signalForm(r *http.Request, form *web.Form) (to, done string,
 	return pagePath(id), "Sent: " + b.Name, err
 }
 
-// markForm notes that a task was rolled back by hand.
+// markForm notes that a task was rolled back manually.
 func (s *Handlers) markForm(r *http.Request, form *web.Form) (to, done string, err error) {
 	b := api.FlowMark{Task: form.Text("task"), Note: form.Line("note"), Actor: form.Line("actor")}
 	if err := form.Err(); err != nil {

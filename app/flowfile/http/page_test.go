@@ -149,7 +149,7 @@ func TestFlowPage(t *testing.T) {
 	}
 }
 
-// TestMarkOnThePage: a task whose rollback failed is noted as rolled back by hand.
+// TestMarkOnThePage: a task whose rollback failed is noted as rolled back manually.
 func TestMarkOnThePage(t *testing.T) {
 	w := openFlows(t, map[string]durable.Factory{"stays": func(json.RawMessage) (flow.Item, error) {
 		no := func(context.Context, *flow.Call) (any, error) {

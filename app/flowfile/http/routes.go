@@ -23,7 +23,7 @@ func (s *Handlers) routes() []server.Route {
 				"adds what they gave, large values cut.", Handle: s.showFlow,
 			IO: openapi.IO{Out: api.Flow{}, Query: openapi.Query("values")}},
 		{Method: http.MethodPost, Pattern: "/api/v1/flows/{id}/mark-reverted", Who: server.Person,
-			Doc: "Notes that a person has rolled back a task of a flow in FAILURE by hand: task, note, actor. The " +
+			Doc: "Notes that a person has manually rolled back a task of a flow in FAILURE: task, note, actor. The " +
 				"rest is rolled back when the flow is run again or cancelled.", Handle: s.markReverted,
 			IO: openapi.IO{In: api.FlowMark{}, Out: api.Job{}}},
 		{Method: http.MethodPost, Pattern: "/api/v1/flows/{id}/signal", Who: server.Person,
@@ -40,7 +40,7 @@ func (s *Handlers) routes() []server.Route {
 			s.flowPage),
 		web.FormRoute("/jobs/{id}/signal", server.Person, "Sends a signal to a flow as the form of the page asks.",
 			s.pages.Post(s.signalForm)),
-		web.FormRoute("/jobs/{id}/reverted", server.Person, "Notes that a task was rolled back by hand.",
+		web.FormRoute("/jobs/{id}/reverted", server.Person, "Notes that a task was rolled back manually.",
 			s.pages.Post(s.markForm)),
 	}
 }

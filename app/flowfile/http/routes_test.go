@@ -9,14 +9,15 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// allowed states by hand which roles may use what lies below a path: see [servertest.CheckRoles].
+// allowed lists, independently of the routes, which roles may use what is below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
 	"/api/v1/flows": "uoa",
 	"/flows/":       "uoa",
 	"/jobs/":        "uoa",
 }
 
-// reasonIn states by hand in which type each route that needs a reason reads it; nil: in the query.
+// reasonIn lists, independently of the routes, in which type each route that needs a reason reads it; nil: in the
+// query.
 var reasonIn = map[string]any{
 	"POST /api/v1/flows/{id}/mark-reverted": client.FlowMark{},
 	"POST /api/v1/flows/{id}/signal":        client.FlowSignal{},

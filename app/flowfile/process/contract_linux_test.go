@@ -60,7 +60,7 @@ func everywhere(t *testing.T, test func(t *testing.T, p site)) {
 	}
 }
 
-// passable lets everybody pass through a directory of the test and the one above it: commands of root have a user of
+// passable lets all users pass through a directory of the test and the one above it: commands of root have a user of
 // their own.
 func passable(t *testing.T, dir string) {
 	t.Helper()

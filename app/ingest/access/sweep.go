@@ -63,16 +63,16 @@ func (a *App) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var mistakes []error
+	var errs []error
 	for _, e := range entries {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if e.Name() != keyName {
-			mistakes = append(mistakes, a.sweepJob(ctx, e.Name()))
+			errs = append(errs, a.sweepJob(ctx, e.Name()))
 		}
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }
 
 func (a *App) sweepJob(ctx context.Context, name string) error {

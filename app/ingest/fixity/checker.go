@@ -159,7 +159,7 @@ func (c *Checker) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var mistakes []error
+	var errs []error
 	for _, dir := range dirs {
 		asked, err := c.Inventory.LastCheck(ctx, dir)
 		switch {
@@ -175,25 +175,25 @@ func (c *Checker) pass(ctx context.Context) error {
 		}
 		failure := ""
 		if err != nil {
-			mistakes = append(mistakes, err)
+			errs = append(errs, err)
 			failure = err.Error()
 		}
 		if err := c.Inventory.EndCheck(ctx, dir, c.Now(), failure); err != nil {
 			return err
 		}
 	}
-	mistakes = append(mistakes, c.checkKnown(ctx))
+	errs = append(errs, c.checkKnown(ctx))
 	if c.Every <= 0 || ctx.Err() != nil {
-		return errors.Join(append(mistakes, ctx.Err())...)
+		return errors.Join(append(errs, ctx.Err())...)
 	}
 	asked := func() bool { return c.interrupted(ctx) }
 	for _, dir := range dirs {
 		if asked() {
 			break
 		}
-		mistakes = append(mistakes, c.location(ctx, dir, c.Now().Add(-c.Every), asked))
+		errs = append(errs, c.location(ctx, dir, c.Now().Add(-c.Every), asked))
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }
 
 // location checks the copies in a location whose check is not after the given moment, until it is interrupted.

@@ -114,7 +114,7 @@ func (c *Checker) checkKnown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var mistakes []error
+	var errs []error
 	done := map[string]bool{}
 	for _, f := range known {
 		if done[f.Object] {
@@ -131,11 +131,11 @@ func (c *Checker) checkKnown(ctx context.Context) error {
 				return f.Object == one.ARK && f.Location == one.Place && f.Version == one.Version
 			})
 			if bad && (age >= againFaulty || age < -againFaulty) && ctx.Err() == nil {
-				mistakes = append(mistakes, c.copy(ctx, one, c.Now()))
+				errs = append(errs, c.copy(ctx, one, c.Now()))
 			}
 		}
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }
 
 // verify reads a copy that was repaired again, reports that, and enters the result.

@@ -93,11 +93,11 @@ func (b *checker) openAll(ctx context.Context, dirs []string, of *inventory.Inve
 }
 
 func (b *checker) close() error {
-	var mistakes []error
+	var errs []error
 	for _, r := range b.open {
-		mistakes = append(mistakes, r.Close())
+		errs = append(errs, r.Close())
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }
 
 // inOrder names the locations that are open.

@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// allowed lists by hand which roles may use what is below a path: see [servertest.CheckRoles].
+// allowed lists, independently of the routes, which roles may use what is below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
 	"/api/v1/orphans":                "oa",
 	"/api/v1/storage":                "oa",
@@ -45,7 +45,8 @@ var allowed = map[string]string{
 	"/object/":                       "uoa",
 }
 
-// reasonIn lists by hand in which type each route that needs a reason reads it; nil: in the query.
+// reasonIn lists, independently of the routes, in which type each route that needs a reason reads it; nil: in the
+// query.
 var reasonIn = map[string]any{
 	"POST /api/v1/storage":                client.Adoption{},
 	"POST /api/v1/orphans":                client.FixOrphans{},

@@ -258,15 +258,15 @@ func (i *Inventory) Close() error {
 	if i.shared != nil {
 		return i.shared.Close()
 	}
-	var mistakes []error
+	var errs []error
 	if i.read != nil {
-		mistakes = append(mistakes, i.read.Close())
+		errs = append(errs, i.read.Close())
 	}
 	if i.write != nil {
-		mistakes = append(mistakes, i.known.close(), i.write.Close())
+		errs = append(errs, i.known.close(), i.write.Close())
 	}
 	if i.head != nil {
-		mistakes = append(mistakes, i.head.Close())
+		errs = append(errs, i.head.Close())
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }

@@ -273,7 +273,7 @@ func testReopen(t *testing.T, open opener) {
 	}
 }
 
-// A name that storage has is passed over for good, also when two jobs ask for names at once; without a template or a
+// A name that storage has is passed over permanently, also when two jobs ask for names at once; without a template or a
 // new name storage is not asked.
 func TestNamePassesWhatIsStored(t *testing.T) { inEach(t, testNamePassesWhatIsStored) }
 

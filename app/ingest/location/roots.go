@@ -35,14 +35,14 @@ func NewRoots(data string, inv *inventory.Inventory, profiles profile.Source, no
 func (l *Roots) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var mistakes []error
+	var errs []error
 	for _, r := range l.roots {
-		mistakes = append(mistakes, r.Close())
+		errs = append(errs, r.Close())
 	}
 	for _, r := range l.retired {
-		mistakes = append(mistakes, r.Close())
+		errs = append(errs, r.Close())
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }
 
 // Root is an open storage location.

@@ -115,14 +115,14 @@ func (w *Tree) SweepTrash(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(old, strings.Compare)
-	var mistakes []error
+	var errs []error
 	for _, name := range old[:min(len(old), max(trashBite, len(entries)/trashShare))] {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		mistakes = append(mistakes, os.RemoveAll(filepath.Join(dir, name)))
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }
 
 // Idle returns how long the files of a directory have not changed: an upload that is under way writes one of them.

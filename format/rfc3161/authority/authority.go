@@ -63,7 +63,7 @@ func New(name string, at time.Time, options ...Option) (*Authority, error) {
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
 		NotBefore: root.NotBefore, NotAfter: root.NotAfter, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageContentCommitment,
-		ExtraExtensions: []pkix.Extension{{ // by hand, because ExtKeyUsage is never critical
+		ExtraExtensions: []pkix.Extension{{ // encoded here, because ExtKeyUsage is never critical
 			Id: asn1.ObjectIdentifier{2, 5, 29, 37}, Critical: true, Value: usage,
 		}},
 	}

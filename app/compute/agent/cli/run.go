@@ -226,7 +226,7 @@ const lastWords = 2 * time.Second
 
 // close ends the agent: payloads get their grace and then their end, servers learn of it, then all is closed.
 func (r *runningAgent) close(grace time.Duration) error {
-	var mistakes []error
+	var errs []error
 	if r.app != nil && r.app.Fault() == nil && len(r.doors) > 0 {
 		if r.app.Halt(context.Background(), grace) {
 			time.Sleep(lastWords) // no signal reports that a server has asked
@@ -234,25 +234,25 @@ func (r *runningAgent) close(grace time.Duration) error {
 	}
 	r.stop()
 	if r.app != nil {
-		mistakes = append(mistakes, r.app.Close()) // ends open streams, too
+		errs = append(errs, r.app.Close()) // ends open streams, too
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	for _, l := range r.doors {
 		if l.server.Shutdown(ctx) != nil {
-			mistakes = append(mistakes, l.server.Close())
+			errs = append(errs, l.server.Close())
 		}
 		_ = l.Close() // the server has closed those that it served
 	}
 	r.stopped.Wait()
 	if r.address != "" {
-		mistakes = append(mistakes, os.Remove(r.address))
+		errs = append(errs, os.Remove(r.address))
 	}
 	if r.sandbox != nil {
-		mistakes = append(mistakes, r.sandbox.Close())
+		errs = append(errs, r.sandbox.Close())
 	}
 	if r.store != nil {
-		mistakes = append(mistakes, r.store.Close())
+		errs = append(errs, r.store.Close())
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(errs...)
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestAgentThatIsAwayCounts: a queued job with limits is not refused for good because the only one who answers after a
-// start is an original client, which has none: the agent that dials in is yet to come. With no one else to come it is
-// refused: the control.
+// TestAgentThatIsAwayCounts: a queued job with limits is not refused permanently because the only one who answers
+// after a start is an original client, which has none: the agent that dials in is yet to come. With no one else to come
+// it is refused: the control.
 func TestAgentThatIsAwayCounts(t *testing.T) {
 	original := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/load") {

@@ -350,7 +350,7 @@ func (c *Client) Results(ctx context.Context, h compute.Handle) (io.ReadCloser, 
 		return nil, ctx.Err()
 	}
 	if !c.drop(n, a) {
-		return nil, errors.New("somebody else fetches the results")
+		return nil, errors.New("another client fetches the results")
 	}
 	switch {
 	case a.err != nil:
