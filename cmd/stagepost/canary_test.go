@@ -90,6 +90,20 @@ func (c *canaries) plant(t *testing.T, name string) (file string) {
 	return file
 }
 
+// plantProfile makes the profile maps, whose callback is signed with a secret.
+func (c *canaries) plantProfile(t *testing.T, data string) {
+	t.Helper()
+	profiles := filepath.Join(data, "profiles")
+	if err := os.MkdirAll(profiles, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	profile := fmt.Sprintf("id: maps\ncallback:\n  url: https://hooks.invalid/done\n  secret_file: %q\n",
+		c.plant(t, "hook secret"))
+	if err := os.WriteFile(filepath.Join(profiles, "maps.yaml"), []byte(profile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // plantedServer starts a server of the whole program that has a secret of each kind.
 func plantedServer(t *testing.T, c *canaries, data string, log io.Writer) *host.Server {
 	t.Helper()
@@ -115,15 +129,7 @@ func plantedServer(t *testing.T, c *canaries, data string, log io.Writer) *host.
 	if err := token.Add(s.Tokens, token.Entry{Hash: secret.Hash(), Role: identity.Admin, Owner: "ada"}); err != nil {
 		t.Fatal(err)
 	}
-	profiles := filepath.Join(data, "profiles")
-	if err := os.MkdirAll(profiles, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	profile := fmt.Sprintf("id: maps\ncallback:\n  url: https://hooks.invalid/done\n  secret_file: %q\n",
-		c.plant(t, "hook secret"))
-	if err := os.WriteFile(filepath.Join(profiles, "maps.yaml"), []byte(profile), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	c.plantProfile(t, data)
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r, err := host.Start(t.Context(), s, logger)
 	if err != nil {
@@ -198,7 +204,7 @@ var inBackups = []string{"mail password", "proxy secret", "hook secret"}
 
 // TestCanaries: no secret that a server has or is sent is in its log, its answers, its data directory with the
 // databases, an export, a backup, its arguments, or what commands print. The control is a text that is no secret: it is
-// found in each of them, but for the arguments.
+// found in each of them, but for the arguments. TestCanariesOfChildren searches mails and what the server starts.
 func TestCanaries(t *testing.T) {
 	all := &searched{texts: map[string]*bytes.Buffer{}}
 	c := &canaries{dir: t.TempDir(), secrets: map[string]string{}}
