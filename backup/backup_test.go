@@ -67,7 +67,8 @@ func newFixture(t *testing.T) *fixture {
 	for name, text := range map[string]string{
 		"a.db": "database a", "b.db": "database b", "work/1/payload": "first", "work/1/list": "payload\n",
 		"results/r": "result", "head": "7",
-		"logs/1.log": "line\n", "trash/old": "old", "stranger": "somebody's", "work/empty/": "",
+		"logs/1.log": "line\n", "trash/old": "old", "stranger": "somebody's", ".head.new": "8", ".stranger.new": "",
+		"work/empty/": "",
 		"work/1/lock": "claim 1",
 	} {
 		s.put(name, text)
@@ -152,7 +153,7 @@ func TestRoundTrip(t *testing.T) {
 	s.Locations = []Location{{"/mnt/a", "storage location"}}
 	want := contents(t, s.Data)
 	for name := range want {
-		if strings.HasPrefix(name, "trash") || name == "stranger" {
+		if strings.HasPrefix(name, "trash") || name == "stranger" || strings.HasSuffix(name, ".new") {
 			delete(want, name)
 		}
 	}
@@ -172,7 +173,7 @@ func TestRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("restored (-was +is):\n%s", diff)
 	}
-	if !slices.Equal(m.Unknown, []string{"stranger"}) || m.Installation != "inst1" || len(m.Outside) != 1 {
+	if !slices.Equal(m.Unknown, []string{".stranger.new", "stranger"}) || m.Installation != "inst1" || len(m.Outside) != 1 {
 		t.Errorf("manifest %+v", m)
 	}
 	for _, left := range []string{filepath.Join(s.Data, SnapshotName)} {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/stagepost/stagepost/internal/sharedfile"
 )
 
 // farm holds the state of one moment: pinned databases, small files, and hard links of all others.
@@ -61,8 +63,9 @@ func (f *farm) take() error {
 		name := d.Name()
 		e := Find(f.source.Entries, name)
 		switch {
-		case e == nil:
+		case e == nil && !unfinished(f.source.Entries, name):
 			f.unknown = append(f.unknown, name)
+		case e == nil:
 		case e.How == Left || e.How == Database || e.Part != "" && slices.Contains(f.skip, e.Part):
 		case e.How == Linked:
 			linked = append(linked, name)
@@ -210,4 +213,15 @@ func walk(root, name string, do func(name string, info fs.FileInfo) error) error
 		}
 		return do(inner, info)
 	})
+}
+
+// unfinished reports whether a file is an entry whose replacement was interrupted: it is not needed, and the next
+// replacement removes it.
+func unfinished(entries []Entry, name string) bool {
+	for i := range entries {
+		if name == sharedfile.Unfinished(entries[i].Name) {
+			return true
+		}
+	}
+	return false
 }

@@ -3,7 +3,6 @@
 package sharedfile
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +45,9 @@ func read(name string) ([]byte, fs.FileInfo, error) {
 	}
 	return text, stat, err
 }
+
+// Unfinished is the name of a file while it is edited, in the same directory.
+func Unfinished(base string) string { return "." + base + ".new" }
 
 // Edit changes a file, whole or not at all, on the disk when it returns: what was revoked in it does not come back with
 // a power cut. Concurrent edits of files in one directory wait for each other. change gets the text, empty if the file
@@ -93,8 +95,8 @@ func rewrite(name string, text []byte) error {
 	}
 	defer root.Close()
 	base := filepath.Base(name)
-	return durable.File{Root: root, Name: base, Temporary: "." + base + "." +
-		rand.Text()}.Write(func(f *os.File) error {
+	// one edit at a time: the next one removes what a killed one left
+	return durable.File{Root: root, Name: base, Temporary: Unfinished(base)}.Write(func(f *os.File) error {
 		_, err := f.Write(text)
 		return errors.Join(err, keepOwner(f, name))
 	})
