@@ -173,7 +173,8 @@ func TestRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("restored (-was +is):\n%s", diff)
 	}
-	if !slices.Equal(m.Unknown, []string{".stranger.new", "stranger"}) || m.Installation != "inst1" || len(m.Outside) != 1 {
+	unknown := []string{".stranger.new", "stranger"}
+	if !slices.Equal(m.Unknown, unknown) || m.Installation != "inst1" || len(m.Outside) != 1 {
 		t.Errorf("manifest %+v", m)
 	}
 	for _, left := range []string{filepath.Join(s.Data, SnapshotName)} {
