@@ -159,3 +159,65 @@ func TestRememberedElsewhere(t *testing.T) {
 		t.Errorf("a new job that exists elsewhere: %v, %v", got, err)
 	}
 }
+
+// TestRememberedBatch: the batch of a job that ends is locked with the job, in the same round trip. The control has
+// forgotten the batch.
+func TestRememberedBatch(t *testing.T) {
+	ctx := t.Context()
+	r := &tracer{seen: map[string][]any{}}
+	s := openStore(t, newDatabase(t), Options{CallerTime: true, tracer: r})
+	child := func(j *job.Job) { j.Parent = "tst_batch" }
+	two := func(j *job.Job) { j.Children.Expected = 2 }
+	_, err := s.Create(ctx, newJob(storetest.Batch, "tst_batch", two))
+	check(t, err)
+	jobs, err := s.Create(ctx, newJob(storetest.Step, "tst_1", child), newJob(storetest.Step, "tst_2", child))
+	check(t, err)
+	for i, want := range []string{lockRecent, lockJobs} {
+		clear(r.seen)
+		c, err := storetest.Transition(storetest.Step, jobs[i], "cancel", lifecycle.Operator, start)
+		check(t, err)
+		check(t, moved(s.Commit(ctx, c)))
+		if _, apart := r.seen[lockRecords]; apart || r.seen[want] == nil {
+			t.Errorf("statements %v, want %s", slices.Sorted(maps.Keys(r.seen)), want)
+		}
+		s.recent.drop("tst_batch")
+	}
+	batch, err := s.Get(ctx, "tst_batch")
+	check(t, err)
+	if batch.Children.Cancelled != 2 {
+		t.Errorf("the batch counts %+v", batch.Children)
+	}
+}
+
+// TestRememberedElsewhereAfterLoss: after the loss of a connection the database may be another one, whose record has
+// the same version and another content. The control has lost no connection.
+func TestRememberedElsewhereAfterLoss(t *testing.T) {
+	ctx := t.Context()
+	s := openStore(t, newDatabase(t), Options{CallerTime: true})
+	var pid uint32
+	s.beforeFlush = func(w *writer) { pid = w.conn.PgConn().PID() }
+	jobs, err := s.Create(ctx, newJob(storetest.Step, "tst_1"))
+	check(t, err)
+	change := func(j job.Job) job.Job {
+		t.Helper()
+		results, err := s.Commit(ctx, job.Change{Job: j.ID, Version: j.Version, At: start})
+		check(t, moved(results, err))
+		return results[0].Job
+	}
+	elsewhere := func() {
+		t.Helper()
+		_, err := s.pool.Exec(ctx, "UPDATE job_now SET message = 'elsewhere'")
+		check(t, err)
+	}
+	elsewhere()
+	j := change(jobs[0])
+	if j.Message != "" {
+		t.Errorf("control: the message is %q", j.Message)
+	}
+	elsewhere()
+	_, err = s.pool.Exec(ctx, "SELECT pg_terminate_backend($1, 10000)", int32(pid))
+	check(t, err)
+	if j = change(j); j.Message != "elsewhere" {
+		t.Errorf("after a loss the message is %q", j.Message)
+	}
+}
