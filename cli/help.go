@@ -242,8 +242,8 @@ func meantBy(cmd *cobra.Command, word string) string {
 	return ""
 }
 
-// flagError is the usage error of wrong flags: of an unknown command before them, whose flags are unknown too, or of the
-// flag. For an unknown one it names the nearest.
+// flagError is the usage error of wrong flags: of an unknown command before them, whose flags are unknown too, or of
+// the flag. For an unknown one it names the nearest.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 		if wrong := cmd.ValidateArgs(args); wrong != nil {
