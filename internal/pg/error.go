@@ -12,8 +12,9 @@ import (
 
 // Conditions of PostgreSQL.
 const (
-	UniqueViolation = "23505"
-	DiskFull        = "53100"
+	UniqueViolation  = "23505"
+	DiskFull         = "53100"
+	LockNotAvailable = "55P03" // after lock_timeout
 )
 
 // State returns the condition that PostgreSQL reports; "" for another error.
@@ -35,7 +36,7 @@ func Temporary(err error) bool {
 	}
 	if errors.As(err, &e) {
 		switch e.Code {
-		case "55P03", "53300", "53200", "25P03", "25006": // lock timeout, too many clients, memory, idle, read-only
+		case LockNotAvailable, "53300", "53200", "25P03", "25006": // too many clients, memory, idle, read-only
 			return true
 		}
 		// connection, transaction rollback (serialization, deadlock), operator intervention

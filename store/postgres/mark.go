@@ -3,10 +3,13 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/internal/transfer"
 	"github.com/stagepost/stagepost/job"
 )
@@ -19,8 +22,7 @@ func (s *Store) admit(ctx context.Context, conn *pgx.Conn) error {
 		}
 		return s.share(ctx, conn)
 	}
-	var alone bool
-	err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, 0)", int32(lockServers)).Scan(&alone)
+	alone, err := lockWithin(ctx, conn, "pg_advisory_lock", aloneWithin)
 	if err != nil {
 		return err
 	}
@@ -31,15 +33,33 @@ func (s *Store) admit(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
+// A connection that was closed keeps its locks for some milliseconds, until the database server notices. Servers wait
+// longer than a migration, whose wait refuses them.
+const (
+	aloneWithin = time.Second
+	shareWithin = 2 * time.Second
+)
+
 // share takes the lock of servers as long as the connection lasts. A migration has it alone.
 func (s *Store) share(ctx context.Context, conn *pgx.Conn) error {
-	var shared bool
-	err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock_shared($1, 0)", int32(lockServers)).Scan(&shared)
+	shared, err := lockWithin(ctx, conn, "pg_advisory_lock_shared", shareWithin)
 	if err == nil && !shared {
 		err = job.Errorf(job.Refused, "open", "", "a stagepost migrate is using the database: start when it has "+
 			"finished")
 	}
 	return err
+}
+
+// lockWithin takes the lock of servers by a function of PostgreSQL. It returns false if others have the lock for longer.
+func lockWithin(ctx context.Context, conn *pgx.Conn, function string, within time.Duration) (locked bool, err error) {
+	if err := set(ctx, conn, []string{fmt.Sprintf("SET lock_timeout = %d", within.Milliseconds())}); err != nil {
+		return false, err
+	}
+	_, err = conn.Exec(ctx, "SELECT "+function+"($1, 0)", int32(lockServers))
+	if locked = err == nil; !locked && pg.State(err) != pg.LockNotAvailable {
+		return false, err
+	}
+	return locked, set(ctx, conn, []string{"RESET lock_timeout"})
 }
 
 // selectServers are the application names of the connections that have the lock of servers.
@@ -59,6 +79,9 @@ func (s *Store) used(ctx context.Context, conn *pgx.Conn) error {
 	}
 	for i := range names {
 		names[i] = serverOf(names[i])
+	}
+	if len(names) == 0 {
+		names = []string{"a server that has just stopped"}
 	}
 	return job.Errorf(job.Refused, "open", "", "the database is in use by %s: stop all servers on it, then repeat",
 		strings.Join(names, ", "))

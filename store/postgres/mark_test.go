@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stagepost/stagepost/internal/transfer"
 	"github.com/stagepost/stagepost/job"
 )
@@ -44,6 +46,57 @@ func TestServerThatComesBack(t *testing.T) {
 		}
 		if !marks && err != nil {
 			t.Errorf("control: %v", err)
+		}
+	}
+}
+
+// selectWaiting reports whether a connection waits for the lock of servers.
+const selectWaiting = `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = $1 AND NOT granted
+ AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+
+// TestOpenAfterClose opens a store while the connection of another one has the lock of servers, and then gives it back
+// like a connection that was closed some milliseconds ago. The control is a connection that keeps it.
+func TestOpenAfterClose(t *testing.T) {
+	for _, c := range []struct {
+		lock    string
+		options Options
+		refusal string
+	}{
+		{"pg_advisory_lock", Options{}, "a stagepost migrate is using the database"},
+		{"pg_advisory_lock_shared", Options{Migrates: true}, "in use by a server without a name"},
+	} {
+		for _, keeps := range []bool{false, true} {
+			database := newDatabase(t)
+			closeStore(t, openStore(t, database, Options{})) // makes the tables
+			former, err := pgx.Connect(t.Context(), database)
+			check(t, err)
+			defer former.Close(t.Context())
+			_, err = former.Exec(t.Context(), "SET application_name = 'stagepost'")
+			check(t, err)
+			_, err = former.Exec(t.Context(), "SELECT "+c.lock+"($1, 0)", int32(lockServers))
+			check(t, err)
+			opened := make(chan error, 1)
+			go func() {
+				c.options.Unsynced = true
+				s, err := Open(t.Context(), database, c.options)
+				if err == nil {
+					err = s.Close()
+				}
+				opened <- err
+			}()
+			for waits := false; !waits && len(opened) == 0; {
+				check(t, former.QueryRow(t.Context(), selectWaiting, int64(lockServers)).Scan(&waits))
+			}
+			if !keeps {
+				_, err = former.Exec(t.Context(), "SELECT pg_advisory_unlock_all()")
+				check(t, err)
+			}
+			switch err := <-opened; {
+			case !keeps && err != nil:
+				t.Errorf("after %s was given back: %v", c.lock, err)
+			case keeps && (job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), c.refusal)):
+				t.Errorf("control: beside %s: %v", c.lock, err)
+			}
 		}
 	}
 }
