@@ -20,7 +20,7 @@ import (
 
 const (
 	mostOps = 512                   // in one transaction: further callers get ready during it
-	linger  = 40 * time.Microsecond // wait for more after a transaction of several operations
+	linger  = 40 * time.Microsecond // wait for more after a transaction, if several callers are known
 	quiet   = 20 * time.Microsecond // wait on after that while they arrive at this interval
 )
 
@@ -160,8 +160,8 @@ func (s *Store) loop() {
 	var ops []*op
 	last := 0
 	for {
-		if last > 1 {
-			s.linger(last)
+		if most := min(last+s.Waiting(), mostOps); last > 0 && most > 1 {
+			s.linger(most)
 		}
 		ops = s.inbox.take(ops[:0], mostOps)
 		if len(ops) == 0 {
@@ -187,17 +187,17 @@ func (b *inbox) idle() bool {
 // mostYields bounds the lingering if the clock stands still (testing/synctest).
 const mostYields = 10_000
 
-// linger gives the answered callers time for their next operations, so that they share the next sync: at most half as
-// long as the last sync took, if they keep arriving.
-func (s *Store) linger(last int) {
+// linger gives the answered callers time for their next operations, so that they share the next sync with those that
+// wait: at most half as long as the last sync took, if they keep arriving. most is how many there can be.
+func (s *Store) linger(most int) {
 	begin := time.Now()
-	most, arrived, seen := max(linger, s.synced/2), time.Duration(0), 0
+	longest, arrived, seen := max(linger, s.synced/2), time.Duration(0), 0
 	for range mostYields {
 		count, since := int(s.inbox.count.Load()), time.Since(begin)
 		if count > seen {
 			seen, arrived = count, since
 		}
-		if count >= last || since >= most || since >= linger && since-arrived >= quiet {
+		if count >= most || since >= longest || since >= linger && since-arrived >= quiet {
 			return
 		}
 		runtime.Gosched()
