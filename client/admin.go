@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
@@ -90,6 +91,26 @@ func (c *Client) Tokens(ctx context.Context) ([]api.Token, error) {
 func (c *Client) OwnTokens(ctx context.Context) ([]api.Token, error) {
 	a, err := get[api.Tokens](ctx, c, "/api/v1/session/tokens", nil)
 	return a.Tokens, err
+}
+
+// RevokeToken revokes a token, named by all digits of its hash, and returns the others. note is why.
+func (c *Client) RevokeToken(ctx context.Context, hash, note string) ([]api.Token, error) {
+	a, err := c.revoke(ctx, "/api/v1/admin/tokens/", hash, note)
+	return a.Tokens, err
+}
+
+// RevokeOwnToken is [Client.RevokeToken] for the tokens of the sender.
+func (c *Client) RevokeOwnToken(ctx context.Context, hash, note string) ([]api.Token, error) {
+	a, err := c.revoke(ctx, "/api/v1/session/tokens/", hash, note)
+	return a.Tokens, err
+}
+
+func (c *Client) revoke(ctx context.Context, path, hash, note string) (api.Tokens, error) {
+	q := url.Values{}
+	if note != "" {
+		q.Set("note", note)
+	}
+	return call[api.Tokens](ctx, c, http.MethodDelete, path+url.PathEscape(hash), q, nil)
 }
 
 // Members lists the certificates of workers and agents, and the enrolment tokens that were not used.

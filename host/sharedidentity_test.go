@@ -75,7 +75,7 @@ func TestSharedIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := token.Revoke(tokens, parsed.Hash().String()); err != nil {
+	if _, err := token.Revoke(tokens, parsed.Hash().String(), time.Now(), "olga"); err != nil {
 		t.Fatal(err)
 	}
 	all(revoked, http.StatusUnauthorized)

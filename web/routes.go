@@ -147,6 +147,8 @@ func (h *handlers) recordRoutes() []server.Route {
 			Doc:    "A page with the tokens of the reader and their last uses; admins and auditors see all.",
 			Handle: bare(h.Show("tokens.html", h.tokens)),
 			IO:     openapi.IO{Media: openapi.HTML, Also: map[int]any{http.StatusSeeOther: nil}}},
+		WithinGroups(FormRoute("/tokens/revoke", server.Own, "Revokes a token as the form of the page asks.",
+			h.Post(h.revokeToken))),
 		PageRoute("/lifecycles", server.Shared, "A page with the lifecycles of this server.", nil,
 			h.Show("lifecycles.html", h.lifecycles)),
 		PageRoute("/lifecycles/{name}", server.Shared, "A page about one lifecycle: its diagram and its table.", nil,

@@ -59,26 +59,97 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestRevokeForm: a person revokes its own token by the form of the page, and an admin that of another. An auditor sees
+// all and has a form for its own alone; a form that names the token of another is refused.
+func TestRevokeForm(t *testing.T) {
+	g := servertest.Guard(t, part, func(w *servertest.Harness) server.Part {
+		tokens, _ := w.Server.Identities.(*token.Tokens)
+		app, err := signin.Open(signin.Options{Dir: t.TempDir(), Tokens: tokens})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signin.Part(w.Server, app)
+	})
+	hash := func(secret string) string {
+		s, err := token.Parse(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Hash().String()
+	}
+	ann, admin := g.Tokens[identity.Depositor], g.Tokens[identity.Admin]
+	for role, forms := range map[identity.Role]int{identity.Depositor: 1, identity.Operator: 1, identity.Auditor: 0,
+		identity.Admin: len(g.Tokens) + 1} {
+		_, page := browser(g.Harness, g.With(g.Tokens[role], http.MethodGet, "/tokens", ""))
+		if got := strings.Count(page, `action="/tokens/revoke"`); got != forms {
+			t.Errorf("%s: %d forms, want %d", role, got, forms)
+		}
+	}
+	revoke := func(by, of string) int {
+		r := g.With(by, http.MethodPost, "/tokens/revoke", "note=leaked&hash="+hash(of))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answer, _ := browser(g.Harness, r)
+		return answer.StatusCode
+	}
+	if got := revoke(ann, g.Bob); got != http.StatusNotFound {
+		t.Errorf("the token of another: got %d", got)
+	}
+	for _, c := range [][2]string{{admin, g.Bob}, {ann, ann}} {
+		if got := revoke(c[0], c[1]); got != http.StatusSeeOther {
+			t.Errorf("got %d", got)
+		}
+		if answer, _ := g.Ask(g.With(c[1], http.MethodGet, "/api/v1/session/tokens", "")); answer.StatusCode !=
+			http.StatusUnauthorized {
+			t.Errorf("the revoked token: got %s", answer.Status)
+		}
+	}
+	if answer, _ := g.Ask(g.With(admin, http.MethodGet, "/api/v1/session/tokens", "")); answer.StatusCode !=
+		http.StatusOK {
+		t.Errorf("control: the token of the admin: got %s", answer.Status)
+	}
+}
+
 // TestBrowserTokens runs scripts/browser/tokens.mjs against a server to which people sign in with tokens. Comments are
 // hostile.
 func TestBrowserTokens(t *testing.T) {
+	comment := strings.TrimRight(hostile, "\u202e")
+	w := signInByToken(t, map[string]string{"ann": comment, "ben": comment, "ada": comment})
+	w.Browser(t, "tokens.mjs", map[string]any{"secrets": w.secrets, "digits": w.digits, "hostile": comment})
+}
+
+// TestScreenshotsTokens takes the screenshots of docs/ that need a sign-in.
+func TestScreenshotsTokens(t *testing.T) {
+	w := signInByToken(t, map[string]string{"ann": "scripts of the map library", "ben": "nightly check of the queues",
+		"ada": "laptop of Ada"})
+	w.Shots(t, "web-sign-in=/sign-in")
+	w.ShotsAs(t, w.secrets["ada"], "web-tokens=/tokens")
+}
+
+// tokenServer is a server to which people sign in with tokens: ann, a depositor, ben, an operator, and ada, an admin.
+type tokenServer struct {
+	*servertest.Harness
+	secrets, digits map[string]string // by owner
+}
+
+// signInByToken starts one. comments are those of the tokens, by owner.
+func signInByToken(t *testing.T, comments map[string]string) tokenServer {
+	t.Helper()
 	dir := t.TempDir()
-	file, comment := filepath.Join(dir, "tokens"), strings.TrimRight(hostile, "\u202e")
-	secrets, digits := map[string]string{}, map[string]string{}
+	file, all := filepath.Join(dir, "tokens"), tokenServer{secrets: map[string]string{}, digits: map[string]string{}}
 	for owner, role := range map[string]identity.Role{"ann": identity.Depositor, "ben": identity.Operator,
 		"ada": identity.Admin} {
 		s, err := token.New(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := token.Entry{Hash: s.Hash(), Role: role, Owner: owner, Comment: comment}
+		e := token.Entry{Hash: s.Hash(), Role: role, Owner: owner, Comment: comments[owner]}
 		if owner == "ann" {
 			e.Expires = time.Now().Add(24 * time.Hour)
 		}
 		if err := token.Add(file, e); err != nil {
 			t.Fatal(err)
 		}
-		secrets[owner], digits[owner] = s.Reveal(), s.Hash().String()[:16]
+		all.secrets[owner], all.digits[owner] = s.Reveal(), s.Hash().String()[:16]
 	}
 	tokens, err := token.Open(file)
 	if err != nil {
@@ -89,8 +160,8 @@ func TestBrowserTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := servertest.Open(t, func(o *server.Options) {
+	all.Harness = servertest.Open(t, func(o *server.Options) {
 		o.Identities, o.SignIn = identity.Sources{tokens, app}, true
 	}, nil, part, func(w *servertest.Harness) server.Part { return signin.Part(w.Server, app) })
-	w.Browser(t, "tokens.mjs", map[string]any{"secrets": secrets, "digits": digits, "hostile": comment})
+	return all
 }

@@ -194,12 +194,9 @@ func (c *commands) revokeToken() *cobra.Command {
 			if err := c.Reasoned(note); err != nil {
 				return err
 			}
-			e, err := token.Revoke(args[0], args[1])
+			e, err := token.Revoke(args[0], args[1], time.Now(), changedBy(note))
 			if err != nil {
 				return tokenError(err)
-			}
-			if err := remark(args[0], "revoked", &e, note); err != nil {
-				return err
 			}
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(showToken(e))
@@ -224,9 +221,7 @@ func changedBy(note string) string {
 // remark enters who changed a file of tokens, and why, in the file itself: no server needs to be there. A server
 // enters it in the audit log from there.
 func remark(file, what string, e *token.Entry, note string) error {
-	text := fmt.Sprintf("%s %s %s %s %s by %s", time.Now().UTC().Format(time.RFC3339), what, e.Hash.String()[:16],
-		e.Role, e.Owner, changedBy(note))
-	if err := token.Remark(file, text); err != nil {
+	if err := token.Remark(file, e.Remark(time.Now(), what, changedBy(note))); err != nil {
 		return fmt.Errorf("the file is changed, without the note: %w", err)
 	}
 	return nil

@@ -52,4 +52,23 @@ for (const javaScriptEnabled of [true, false]) {
   }
   if (javaScriptEnabled) await everyPage(["/tokens", "/sign-in"], { storageState: session });
 }
+await check("ada revokes the token of ann with the keyboard", async () => {
+  const page = await open({});
+  await signIn(page, "ada");
+  const row = page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: jobs.digits.ann }) });
+  await row.getByText("Revoke", { exact: true }).focus();
+  await page.keyboard.press("Enter");
+  await tabTo(page, "Reason kept in the history and the audit log");
+  await page.keyboard.type("found in a script");
+  await tabTo(page, "Confirm: revoke the token");
+  await Promise.all([page.waitForEvent("load"), page.keyboard.press("Enter")]);
+  assert.ok((await page.content()).includes("The token is revoked"), "a notice");
+  assert.equal(await row.count(), 0, "the revoked token is listed");
+  const { status } = await page.evaluate(async (token) => {
+    const answer = await fetch("/api/v1/session/tokens", { headers: { Authorization: `Bearer ${token}` } });
+    return { status: answer.status };
+  }, jobs.secrets.ann);
+  assert.equal(status, 401, "the revoked token");
+  await page.context().close();
+});
 await close();

@@ -85,10 +85,8 @@ func TestEnter(t *testing.T) {
 		"ada add-enrolment: enrolment #: lab-1 work=k services= until # a new lab")
 	h.entered()
 
-	_, err = token.Revoke(h.Tokens, ann.Hash.String())
+	_, err = token.Revoke(h.Tokens, ann.Hash.String(), time.Now(), "ada: she left")
 	h.must(err)
-	h.must(token.Remark(h.Tokens, fmt.Sprintf("2030-01-02T03:04:05Z revoked %s depositor ann by ada: she left",
-		ann.Hash.String()[:16])))
 	h.addToken("ann", identity.Auditor)
 	_, err = account.Change(h.Users, "oscar", func(u *account.User) error {
 		u.Role, u.Groups = identity.Depositor, "maps"

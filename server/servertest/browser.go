@@ -46,12 +46,22 @@ func (w *Harness) Browser(t *testing.T, script string, set map[string]any) {
 // skips the test.
 func (w *Harness) Shots(t *testing.T, pages ...string) {
 	t.Helper()
+	w.ShotsAs(t, "", pages...)
+}
+
+// ShotsAs is Shots by the user of a token, who signs in first; with "" no user signs in.
+func (w *Harness) ShotsAs(t *testing.T, secret string, pages ...string) {
+	t.Helper()
 	if *shots == "" {
 		t.Skip("make screenshots runs it")
 	}
 	const themes, width = "light,dark", "1280"
 	dir := filepath.Join(root(t), *shots)
-	w.node(t, nil, "shots.mjs", append([]string{dir, themes, width}, pages...)...)
+	set, err := json.Marshal(map[string]string{"token": secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.node(t, set, "shots.mjs", append([]string{dir, themes, width}, pages...)...)
 	for _, page := range pages {
 		name, _, _ := strings.Cut(page, "=")
 		for theme := range strings.SplitSeq(themes, ",") {

@@ -26,7 +26,8 @@ func TestRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	part := func(w *servertest.Harness) server.Part { return signin.Part(w.Server, app) }
-	servertest.CheckPart(t, allowed, map[string]any{"DELETE /api/v1/admin/sessions/{key}": nil}, part)
+	servertest.CheckPart(t, allowed, map[string]any{"DELETE /api/v1/admin/sessions/{key}": nil,
+		"DELETE /api/v1/admin/tokens/{hash}": nil, "DELETE /api/v1/session/tokens/{hash}": nil}, part)
 }
 
 // TestTokensAreListed: an admin sees the tokens with their last use, and no text of one.

@@ -197,7 +197,7 @@ func TestSignInByToken(t *testing.T) {
 	if got := h.status(http.MethodGet, "/api/v1/counts", h.last); got != http.StatusOK {
 		t.Errorf("the session of an operator's token: got %d", got)
 	}
-	if _, err := token.Revoke(h.tokens, hashOf(t, h.robot)); err != nil {
+	if _, err := token.Revoke(h.tokens, hashOf(t, h.robot), time.Now(), "olga"); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; { // the file is read again within a second
@@ -209,13 +209,15 @@ func TestSignInByToken(t *testing.T) {
 	}
 }
 
-func hashOf(t *testing.T, secret string) string {
+func hashOf(t *testing.T, secret string) string { return hashKey(t, secret).String() }
+
+func hashKey(t *testing.T, secret string) identity.Key {
 	t.Helper()
 	s, err := token.Parse(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Hash().String()
+	return s.Hash()
 }
 
 // TestFirstAdmin: the link makes one admin, once and within its hour, and none where there is one.

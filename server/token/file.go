@@ -26,8 +26,11 @@ type Entry struct {
 	Work    identity.Work   // of a worker
 }
 
-// maxComment bounds a comment in bytes.
-const maxComment = 1000
+// Bounds in bytes, of the comment of a token and of a comment about a change.
+const (
+	maxComment = 1000
+	maxRemark  = 8000
+)
 
 // Line writes an entry as the file has it. It is what Validate accepts.
 func (e Entry) Line() string {
@@ -152,9 +155,16 @@ func Add(name string, e Entry) error {
 	})
 }
 
-// Revoke takes the line out of a file whose hash begins with a text of at least 8 digits. No such line, or more than
-// one, is an error.
-func Revoke(name, prefix string) (Entry, error) {
+// Remark is the comment that a change of a file leaves in it: what was done to a token, when, and by whom. by may have
+// a note after a colon. A server enters it in the audit log.
+func (e *Entry) Remark(now time.Time, what, by string) string {
+	return fmt.Sprintf("%s %s %s %s %s by %s", now.UTC().Format(time.RFC3339), what, e.Hash.String()[:16], e.Role,
+		e.Owner, by)
+}
+
+// Revoke takes the line out of a file whose hash begins with a text of at least 8 digits, and leaves a comment with the
+// time and by. No such line, or more than one, is an error.
+func Revoke(name, prefix string, now time.Time, by string) (Entry, error) {
 	prefix = strings.ToLower(prefix)
 	if len(prefix) < 8 || strings.Trim(prefix, "0123456789abcdef") != "" {
 		return Entry{}, fmt.Errorf("name the token by 8 or more of the first digits of its hash, not by %.40q", prefix)
@@ -176,7 +186,7 @@ func Revoke(name, prefix string) (Entry, error) {
 		case 0:
 			return nil, fmt.Errorf("%w whose hash begins with %s", ErrUnknown, prefix)
 		case 1:
-			return kept.Bytes(), nil
+			return withComment(kept.Bytes(), revoked.Remark(now, "revoked", by))
 		}
 		return nil, fmt.Errorf("%d tokens have hashes that begin with %s: give more digits", found, prefix)
 	})
@@ -185,12 +195,14 @@ func Revoke(name, prefix string) (Entry, error) {
 
 // Remark appends a comment line to a file: who changed it, when and why.
 func Remark(name, text string) error {
-	if len(text) > maxComment || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-		return fmt.Errorf("the note must have at most %d bytes and no control characters", maxComment)
+	return edit(name, func(file []byte) ([]byte, error) { return withComment(file, text) })
+}
+
+func withComment(file []byte, text string) ([]byte, error) {
+	if len(text) > maxRemark || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return nil, fmt.Errorf("the note must have at most %d bytes and no control characters", maxRemark)
 	}
-	return edit(name, func(file []byte) ([]byte, error) {
-		return sharedfile.AppendLine(file, "# "+text), nil
-	})
+	return sharedfile.AppendLine(file, "# "+text), nil
 }
 
 // edit changes a file that is valid before and after.

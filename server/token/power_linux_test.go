@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/store/crash/power"
@@ -43,7 +44,7 @@ func cutTokens(t *testing.T, names bool, ignore ...string) (cuts int, wrong []st
 	for _, change := range []func() error{
 		func() error { return Add(name, first) },
 		func() error { return Add(name, second) },
-		func() error { _, err := Revoke(name, first.Hash.String()); return err },
+		func() error { _, err := Revoke(name, first.Hash.String(), time.Now(), "olga"); return err },
 	} {
 		if err = errors.Join(err, change()); err != nil {
 			t.Fatal(err)

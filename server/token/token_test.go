@@ -309,7 +309,7 @@ func TestReload(t *testing.T) {
 	if !in(bob) || !in(ann) {
 		t.Error("a new token is not seen")
 	}
-	if e, err := Revoke(f.path, ann.Hash().String()[:8]); err != nil || e.Owner != "ann" {
+	if e, err := Revoke(f.path, ann.Hash().String()[:8], time.Now(), "olga"); err != nil || e.Owner != "ann" {
 		t.Fatalf("%v, %v", e, err)
 	}
 	f.now = f.now.Add(sharedfile.ReadEvery)
@@ -370,14 +370,14 @@ func TestRevoke(t *testing.T) {
 	f := openFile(t, Entry{identity.Key{1, 2, 3, 4, 5}, identity.Depositor, "ann", time.Time{}, "", "", ""},
 		Entry{identity.Key{1, 2, 3, 4, 6}, identity.Depositor, "bob", time.Time{}, "", "", ""})
 	for _, bad := range []string{"", "0102030", "01020304", "99999999", "zzzzzzzz", strings.Repeat("0", 65)} {
-		if _, err := Revoke(f.path, bad); err == nil {
+		if _, err := Revoke(f.path, bad, time.Now(), "olga"); err == nil {
 			t.Errorf("%q revoked something", bad)
 		}
 	}
 	if left, err := Read(f.path); len(left) != 2 || err != nil {
 		t.Fatalf("%v, %v", left, err)
 	}
-	if e, err := Revoke(f.path, "0102030406"); err != nil || e.Owner != "bob" {
+	if e, err := Revoke(f.path, "0102030406", time.Now(), "olga"); err != nil || e.Owner != "bob" {
 		t.Errorf("%v, %v", e, err)
 	}
 	if left, _ := os.ReadDir(filepath.Dir(f.path)); len(left) != 1 {
@@ -405,7 +405,7 @@ func TestRewriteKeepsOwnerAndMode(t *testing.T) {
 		"add": func() error {
 			return Add(name, Entry{Hash: newToken(t).Hash(), Role: identity.Depositor, Owner: "bob"})
 		},
-		"revoke": func() error { _, err := Revoke(name, ann.Hash().String()); return err },
+		"revoke": func() error { _, err := Revoke(name, ann.Hash().String(), time.Now(), "olga"); return err },
 	} {
 		if err := edit(); err != nil {
 			t.Fatalf("%s: %v", what, err)

@@ -50,7 +50,8 @@ func (s *Store) share(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// lockWithin takes the lock of servers by a function of PostgreSQL. It returns false if others have the lock for longer.
+// lockWithin takes the lock of servers by a function of PostgreSQL. It returns false if others have the lock for
+// longer.
 func lockWithin(ctx context.Context, conn *pgx.Conn, function string, within time.Duration) (locked bool, err error) {
 	if err := set(ctx, conn, []string{fmt.Sprintf("SET lock_timeout = %d", within.Milliseconds())}); err != nil {
 		return false, err
