@@ -38,12 +38,12 @@ func (h *handlers) tokens(r *http.Request) (*Frame, error) {
 		v.Absent = job.Reason(err)
 		err = nil
 	}
-	any, own := h.Permits(r, http.MethodDelete, allTokens+"/{hash}"), ""
+	all, own := h.Permits(r, http.MethodDelete, allTokens+"/{hash}"), ""
 	if who, ok := server.Who(r.Context()); ok && h.Permits(r, http.MethodDelete, ownTokens+"/{hash}") {
 		own = who.Name
 	}
 	for _, t := range tokens.Tokens {
-		v.Tokens = append(v.Tokens, tokenRow{t, any || t.Owner == own && own != ""})
+		v.Tokens = append(v.Tokens, tokenRow{t, all || t.Owner == own && own != ""})
 	}
 	return &Frame{Title: "Tokens", Body: v, Lead: lead + ", without their texts, and when each was used last. Revoke " +
 		"a token that is not used any more, or that others may know: it is refused at once."}, err
