@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // mostRows bounds the jobs of an answer, as job.Store defines.
@@ -46,7 +47,7 @@ func (s *Store) Named(ctx context.Context, part, owner string, n int) ([]job.Job
 		if len(found) < n {
 			found = append(found, s.named(part, owner, at, n-len(found))...)
 		}
-		return owned(found, nil)
+		return ledger.Owned(found, nil)
 	})
 }
 

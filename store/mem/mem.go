@@ -12,6 +12,7 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
+	"github.com/stagepost/stagepost/store/internal/watchers"
 )
 
 // Store is a job.Store in memory. Call New.
@@ -35,8 +36,7 @@ type Store struct {
 	due      []*job.Message                 // the pending ones, by Due
 	audit    []job.Audit
 	clock    job.KeptClock
-	watchers map[int]func([]job.Hint)
-	nextID   int
+	watchers watchers.List
 }
 
 type key struct {
@@ -57,7 +57,6 @@ func New() *Store {
 		numbers: map[number]job.ID{},
 		history: map[job.ID][]job.Event{}, tasks: map[job.ID]map[string]job.Task{}, messages: map[string]*job.Message{},
 		slots: map[string]int{}, letters: map[job.ID][]string{}, family: map[job.ID]map[job.ID]struct{}{},
-		watchers: map[int]func([]job.Hint){},
 	}
 }
 
@@ -75,22 +74,14 @@ func do[T any](s *Store, ctx context.Context, op func() (T, error)) (T, error) {
 	for _, j := range slices.Clone(s.ledger.Touched()) {
 		hints = append(hints, job.HintOf(&j))
 	}
-	var wake []func([]job.Hint)
-	if len(hints) > 0 {
-		for _, w := range s.watchers {
-			wake = append(wake, w)
-		}
-	}
 	s.mu.Unlock()
-	for _, w := range wake {
-		w(hints)
-	}
+	s.watchers.Notify(hints)
 	return answer, err
 }
 
 // Create is part of job.Store.
 func (s *Store) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, error) {
-	return do(s, ctx, func() ([]job.Job, error) { return owned(s.ledger.Create((*records)(s), jobs)) })
+	return do(s, ctx, func() ([]job.Job, error) { return ledger.Owned(s.ledger.Create((*records)(s), jobs)) })
 }
 
 // Get is part of job.Store.
@@ -135,7 +126,7 @@ func (s *Store) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
 
 // Claim is part of job.Store.
 func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
-	return do(s, ctx, func() ([]job.Job, error) { return owned(s.ledger.Claim((*records)(s), &c)) })
+	return do(s, ctx, func() ([]job.Job, error) { return ledger.Owned(s.ledger.Claim((*records)(s), &c)) })
 }
 
 // Peek is part of job.Store.
@@ -146,7 +137,7 @@ func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast,
 // Overdue is part of job.Store.
 func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) ([]job.Job, error) {
 	return do(s, ctx, func() ([]job.Job, error) {
-		return owned(s.those(s.ledger.Overdue(now, kinds, min(n, mostRows))), nil)
+		return ledger.Owned(s.those(s.ledger.Overdue(now, kinds, min(n, mostRows))), nil)
 	})
 }
 
@@ -184,16 +175,7 @@ func (s *Store) Release(ctx context.Context, h job.Hold) ([]job.Hold, error) {
 
 // Watch is part of job.Store.
 func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
-	s.mu.Lock()
-	id := s.nextID
-	s.nextID++
-	s.watchers[id] = wake
-	s.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		delete(s.watchers, id)
-		s.mu.Unlock()
-	})
+	s.watchers.Watch(ctx, wake)
 }
 
 // Properties is part of job.Store.
@@ -214,12 +196,4 @@ func (s *Store) one(id job.ID) (job.Job, error) {
 	j, err := (*records)(s).job(id)
 	j.Own()
 	return j, err
-}
-
-// owned makes records the caller's own.
-func owned(jobs []job.Job, err error) ([]job.Job, error) {
-	for i := range jobs {
-		jobs[i].Own()
-	}
-	return jobs, err
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // Take is part of job.Store.
 func (s *Store) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
-	return do(s, ctx, func() ([]job.Message, error) { return ownMessages(s.ledger.Take((*records)(s), &t)) })
+	return do(s, ctx, func() ([]job.Message, error) { return ledger.OwnedMessages(s.ledger.Take((*records)(s), &t)) })
 }
 
 // Settle is part of job.Store.
@@ -23,7 +24,7 @@ func (s *Store) Settle(ctx context.Context, messages ...job.Message) error {
 // Replay is part of job.Store.
 func (s *Store) Replay(ctx context.Context, now time.Time, keys ...string) ([]job.Message, error) {
 	return do(s, ctx, func() ([]job.Message, error) {
-		return ownMessages(s.ledger.Replay((*records)(s), now, keys))
+		return ledger.OwnedMessages(s.ledger.Replay((*records)(s), now, keys))
 	})
 }
 
@@ -40,15 +41,8 @@ func (s *Store) Messages(ctx context.Context, q job.MessageQuery) ([]job.Message
 				page = append(page, *m)
 			}
 		}
-		return ownMessages(page, nil)
+		return ledger.OwnedMessages(page, nil)
 	})
-}
-
-func ownMessages(messages []job.Message, err error) ([]job.Message, error) {
-	for i := range messages {
-		messages[i].Own()
-	}
-	return messages, err
 }
 
 // Due is part of ledger.Records.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/watchers"
 )
 
 // Store is a job.Store in a PostgreSQL database. Call Open.
@@ -39,11 +40,10 @@ type Store struct {
 	others           atomic.Bool // there may be other servers
 	names            sync.Map    // counters that exist
 	recent           recent
+	watchers         watchers.List
 
 	mu       sync.Mutex // guards all below
 	given    map[job.KindState]int
-	watchers map[int]func([]job.Hint)
-	watching int
 	outgoing []job.Hint // to be announced to other servers
 	ready    chan struct{}
 
@@ -78,7 +78,7 @@ func Open(ctx context.Context, database string, options Options) (*Store, error)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return set(ctx, conn, planSettings) }
 	s := &Store{options: options, config: config, operations: make(chan *operation, mostOperations),
 		closing: make(chan struct{}), closed: make(chan struct{}), given: map[job.KindState]int{},
-		watchers: map[int]func([]job.Hint){}, ready: make(chan struct{}, 1)}
+		ready: make(chan struct{}, 1)}
 	if _, err := rand.Read(s.id[:]); err != nil {
 		return nil, err
 	}

@@ -17,32 +17,7 @@ const channel = "stagepost"
 
 // Watch is part of job.Store. Hints of other servers have no records.
 func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
-	s.mu.Lock()
-	id := s.watching
-	s.watching++
-	s.watchers[id] = wake
-	s.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		delete(s.watchers, id)
-		s.mu.Unlock()
-	})
-}
-
-// wake calls the watchers.
-func (s *Store) wake(hints []job.Hint) {
-	if len(hints) == 0 {
-		return
-	}
-	s.mu.Lock()
-	var all []func([]job.Hint)
-	for _, w := range s.watchers {
-		all = append(all, w)
-	}
-	s.mu.Unlock()
-	for _, w := range all {
-		w(hints)
-	}
+	s.watchers.Watch(ctx, wake)
 }
 
 // mostHints bounds the hints that wait for being announced. More are lost.
@@ -223,7 +198,7 @@ func (s *Store) listen(ctx context.Context) {
 		var one notice
 		if err := json.Unmarshal([]byte(n.Payload), &one); err == nil && one.From != self {
 			s.others.Store(true)
-			s.wake(one.Hints)
+			s.watchers.Notify(one.Hints)
 		}
 	}
 }

@@ -300,7 +300,7 @@ func (s *Store) committed(b *batch, ops []*operation) {
 	for i, o := range ops {
 		o.done <- b.refuse[i]
 	}
-	s.wake(hints)
+	s.watchers.Notify(hints)
 	s.announce(hints)
 }
 

@@ -317,7 +317,7 @@ func (s *Store) transact(ops []*op) error {
 	took := time.Since(began)
 	s.lines.apply(r.lines)
 	r.lines = r.lines[:0]
-	s.notify(s.hints()) // first: callers that have their answers would contend for what those who are notified lock
+	s.watch.Notify(s.hints()) // first: callers with their answers would contend for what those who are notified lock
 	for _, o := range ops {
 		o.answer(o.err)
 	}

@@ -25,7 +25,7 @@ type Store struct {
 	readers      *readers
 	inbox        inbox
 	freeOps      freeOps
-	watch        watchers
+	watch        watch
 	overlay      *overlay // nothing is in it without a log
 	applier      *applier // nil without a log
 

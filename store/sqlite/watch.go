@@ -2,48 +2,24 @@ package sqlite
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/watchers"
 )
 
-// watchers are the callers of Watch.
-type watchers struct {
-	mu   sync.Mutex // guards wake and next
-	wake map[int]func([]job.Hint)
-	next int
-	n    atomic.Int32 // length of wake
-
-	// Used by the loop only, and used again after each commit.
-	hints  []job.Hint
-	called []func([]job.Hint)
+// watch are the callers of Watch.
+type watch struct {
+	watchers.List
+	hints []job.Hint // of the last commit; the loop uses the memory again
 }
 
 // Watch is part of job.Store.
-func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
-	w := &s.watch
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.wake == nil {
-		w.wake = map[int]func([]job.Hint){}
-	}
-	id := w.next
-	w.next++
-	w.wake[id] = wake
-	w.n.Add(1)
-	context.AfterFunc(ctx, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.wake, id)
-		w.n.Add(-1)
-	})
-}
+func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) { s.watch.Watch(ctx, wake) }
 
 // hints returns the hints for the changes of the transaction.
 func (s *Store) hints() []job.Hint {
 	touched, w := s.ledger.Touched(), &s.watch
-	if len(touched) == 0 || w.n.Load() == 0 {
+	if len(touched) == 0 || w.None() {
 		return nil
 	}
 	w.hints = w.hints[:0] // those who are notified do not keep them
@@ -51,20 +27,4 @@ func (s *Store) hints() []job.Hint {
 		w.hints = append(w.hints, job.HintOf(&touched[i]))
 	}
 	return w.hints
-}
-
-func (s *Store) notify(hints []job.Hint) {
-	if len(hints) == 0 {
-		return
-	}
-	w := &s.watch
-	w.mu.Lock()
-	w.called = w.called[:0]
-	for _, wake := range w.wake {
-		w.called = append(w.called, wake)
-	}
-	w.mu.Unlock()
-	for _, wake := range w.called {
-		wake(hints)
-	}
 }

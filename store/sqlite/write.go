@@ -14,7 +14,7 @@ func (s *Store) Create(ctx context.Context, jobs ...job.Created) (created []job.
 		created, err = l.Create(s.records, jobs)
 		return err
 	})
-	return owned(created, err)
+	return orNone(ledger.Owned(created, err))
 }
 
 // Claim is part of job.Store.
@@ -23,7 +23,7 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) (claimed []job.Job, err 
 		claimed, err = l.Claim(s.records, &c)
 		return err
 	})
-	return owned(claimed, err)
+	return orNone(ledger.Owned(claimed, err))
 }
 
 // Renew is part of job.Store.
@@ -115,14 +115,6 @@ func (s *Store) Replay(ctx context.Context, now time.Time, keys ...string) (agai
 // Note is part of job.Store.
 func (s *Store) Note(ctx context.Context, a job.Audit) error {
 	return s.doAs(ctx, writesRecords, func(l *ledger.Ledger) error { return l.Note(s.records, a) })
-}
-
-// owned makes records the caller's own, whose data the cache of the loop has too.
-func owned(jobs []job.Job, err error) ([]job.Job, error) {
-	for i := range jobs {
-		jobs[i].Own()
-	}
-	return orNone(jobs, err)
 }
 
 // orNone returns nothing together with an error.

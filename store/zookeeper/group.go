@@ -105,16 +105,8 @@ func (s *Store) carryOut(calls []*call) {
 				hints = append(hints, c.hints...)
 			}
 		}
-		var wake []func([]job.Hint)
-		if len(hints) > 0 {
-			for _, w := range s.watchers {
-				wake = append(wake, w)
-			}
-		}
 		s.mu.Unlock()
-		for _, w := range wake {
-			w(slices.Clone(hints))
-		}
+		s.watchers.Notify(hints)
 		for _, c := range live[:n] {
 			c.answer(c.failed)
 		}

@@ -45,8 +45,7 @@ func Open(ctx context.Context, servers []string, o Options) (*Store, error) {
 		host, _ := os.Hostname()
 		o.Owner = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
-	s := &Store{servers: servers, options: o, root: root(o.Root), turn: make(chan struct{}, 1),
-		watchers: map[int]func([]job.Hint){}}
+	s := &Store{servers: servers, options: o, root: root(o.Root), turn: make(chan struct{}, 1)}
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
 )
 
@@ -15,7 +16,7 @@ func (s *Store) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
 		for n := t.N; ; n -= perMulti {
 			part := t
 			part.N = min(n, perMulti)
-			taken, err := ownMessages(r.ledger.Take(r, &part))
+			taken, err := ledger.OwnedMessages(r.ledger.Take(r, &part))
 			if err != nil {
 				return nil, err
 			}
@@ -34,7 +35,9 @@ func (s *Store) Settle(ctx context.Context, messages ...job.Message) error {
 
 // Replay is part of job.Store.
 func (s *Store) Replay(ctx context.Context, now time.Time, keys ...string) ([]job.Message, error) {
-	return do(s, ctx, func(r *records) ([]job.Message, error) { return ownMessages(r.ledger.Replay(r, now, keys)) })
+	return do(s, ctx, func(r *records) ([]job.Message, error) {
+		return ledger.OwnedMessages(r.ledger.Replay(r, now, keys))
+	})
 }
 
 // Messages is part of job.Store.
@@ -48,15 +51,8 @@ func (s *Store) Messages(ctx context.Context, q job.MessageQuery) ([]job.Message
 				page = append(page, *m)
 			}
 		}
-		return ownMessages(page, nil)
+		return ledger.OwnedMessages(page, nil)
 	})
-}
-
-func ownMessages(messages []job.Message, err error) ([]job.Message, error) {
-	for i := range messages {
-		messages[i].Own()
-	}
-	return messages, err
 }
 
 // Note is part of job.Store.

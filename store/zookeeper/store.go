@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/ledger"
+	"github.com/stagepost/stagepost/store/internal/watchers"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
 )
 
@@ -30,8 +32,7 @@ type Store struct {
 	open         bool   // every client may change the nodes
 	mirror       Mirror // nil: none
 	installation string
-	watchers     map[int]func([]job.Hint)
-	nextID       int
+	watchers     watchers.List
 }
 
 var (
@@ -44,7 +45,7 @@ const perMulti = 64
 
 // Create is part of job.Store.
 func (s *Store) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, error) {
-	return do(s, ctx, func(r *records) ([]job.Job, error) { return owned(r.ledger.Create(r, jobs)) })
+	return do(s, ctx, func(r *records) ([]job.Job, error) { return ledger.Owned(r.ledger.Create(r, jobs)) })
 }
 
 // Get is part of job.Store.
@@ -150,7 +151,7 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 					return all, err
 				}
 			}
-			jobs, err := owned(r.ledger.Claim(r, &part))
+			jobs, err := ledger.Owned(r.ledger.Claim(r, &part))
 			if refused(err) { // another program was faster: the next claim finds that
 				return all, nil
 			}
@@ -216,16 +217,7 @@ func (s *Store) Release(ctx context.Context, h job.Hold) ([]job.Hold, error) {
 
 // Watch is part of job.Store.
 func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
-	s.mu.Lock()
-	id := s.nextID
-	s.nextID++
-	s.watchers[id] = wake
-	s.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		delete(s.watchers, id)
-		s.mu.Unlock()
-	})
+	s.watchers.Watch(ctx, wake)
 }
 
 // mostSpawned is how many jobs fit one multi, with the nodes of a mirror: about 4 KiB each.
@@ -234,12 +226,4 @@ const mostSpawned = 128
 // Properties is part of job.Store.
 func (s *Store) Properties() job.Properties {
 	return job.Properties{Name: "zookeeper", Durable: true, Exclusive: true, Spawn: mostSpawned}
-}
-
-// owned makes records the caller's own.
-func owned(jobs []job.Job, err error) ([]job.Job, error) {
-	for i := range jobs {
-		jobs[i].Own()
-	}
-	return jobs, err
 }

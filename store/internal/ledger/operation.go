@@ -195,3 +195,19 @@ func values(of []*job.Job) []job.Job {
 	}
 	return jobs
 }
+
+// Owned makes records of an answer the caller's own: they share no memory with the store.
+func Owned(jobs []job.Job, err error) ([]job.Job, error) {
+	for i := range jobs {
+		jobs[i].Own()
+	}
+	return jobs, err
+}
+
+// OwnedMessages is [Owned] for messages.
+func OwnedMessages(messages []job.Message, err error) ([]job.Message, error) {
+	for i := range messages {
+		messages[i].Own()
+	}
+	return messages, err
+}
