@@ -36,6 +36,7 @@ var links = []server.Link{
 	{Section: "Records", Title: "Storage and fixity", Path: "/fixity", Who: server.Operator},
 	{Section: "Records", Title: "Audit log", Path: "/audit", Who: server.Operator},
 	{Section: "Records", Title: "Tokens", Path: "/tokens", Who: server.Own},
+	{Section: "Records", Title: "Sessions", Path: "/sessions", Who: server.Admin},
 	{Section: "Records", Title: "Lifecycles", Path: "/lifecycles", Who: server.Shared},
 }
 
@@ -149,6 +150,9 @@ func (h *handlers) recordRoutes() []server.Route {
 			IO:     openapi.IO{Media: openapi.HTML, Also: map[int]any{http.StatusSeeOther: nil}}},
 		WithinGroups(FormRoute("/tokens/revoke", server.Own, "Revokes a token as the form of the page asks.",
 			h.Post(h.revokeToken))),
+		PageRoute("/sessions", server.Admin, "A page with the sessions of browsers.", nil,
+			h.Show("sessions.html", h.sessions)),
+		FormRoute("/sessions/end", server.Admin, "Ends a session as the form of the page asks.", h.Post(h.endSession)),
 		PageRoute("/lifecycles", server.Shared, "A page with the lifecycles of this server.", nil,
 			h.Show("lifecycles.html", h.lifecycles)),
 		PageRoute("/lifecycles/{name}", server.Shared, "A page about one lifecycle: its diagram and its table.", nil,

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,45 @@ func TestRevokeForm(t *testing.T) {
 	}
 }
 
+// TestSessionsPage: an admin sees the sessions with a form that ends each. A session that was ended by the form is
+// refused; that of the admin, which is the control, is not.
+func TestSessionsPage(t *testing.T) {
+	w := signInByToken(t, nil)
+	cookies := map[string]*http.Cookie{}
+	for owner, secret := range w.secrets {
+		answer, _ := w.Ask(sent(w.Harness, server.SignInPath, "token", secret, "next", "/mine"))
+		if len(answer.Cookies()) == 0 {
+			t.Fatalf("%s does not sign in: %s", owner, answer.Status)
+		}
+		cookies[owner] = answer.Cookies()[0]
+	}
+	as := func(owner string, r *http.Request) (int, string) {
+		r.AddCookie(cookies[owner])
+		answer, text := browser(w.Harness, r)
+		return answer.StatusCode, text
+	}
+	if status, _ := as("ben", w.Request(http.MethodGet, "/sessions", "")); status != http.StatusForbidden {
+		t.Errorf("an operator: got %d", status)
+	}
+	_, page := as("ada", w.Request(http.MethodGet, "/sessions", ""))
+	key := regexp.MustCompile(`(?s)<bdi>ben</bdi>.*?name="key" value="([0-9a-f]{64})"`).FindStringSubmatch(page)
+	if strings.Count(page, `action="/sessions/end"`) != 3 || key == nil {
+		t.Fatalf("the page: %s", page)
+	}
+	if status, _ := as("ann", sent(w.Harness, "/sessions/end", "key", key[1])); status != http.StatusForbidden {
+		t.Errorf("a depositor ends a session: got %d", status)
+	}
+	if status, _ := as("ada", sent(w.Harness, "/sessions/end", "key", key[1], "note", "lost")); status !=
+		http.StatusSeeOther {
+		t.Errorf("got %d", status)
+	}
+	for owner, want := range map[string]int{"ben": http.StatusSeeOther, "ada": http.StatusOK} {
+		if status, _ := as(owner, w.Request(http.MethodGet, "/mine", "")); status != want {
+			t.Errorf("%s afterwards: got %d, want %d", owner, status, want)
+		}
+	}
+}
+
 // TestBrowserTokens runs scripts/browser/tokens.mjs against a server to which people sign in with tokens. Comments are
 // hostile.
 func TestBrowserTokens(t *testing.T) {
@@ -122,7 +162,7 @@ func TestScreenshotsTokens(t *testing.T) {
 	w := signInByToken(t, map[string]string{"ann": "scripts of the map library", "ben": "nightly check of the queues",
 		"ada": "laptop of Ada"})
 	w.Shots(t, "web-sign-in=/sign-in")
-	w.ShotsAs(t, w.secrets["ada"], "web-tokens=/tokens")
+	w.ShotsAs(t, w.secrets["ada"], "web-tokens=/tokens", "web-sessions=/sessions")
 }
 
 // tokenServer is a server to which people sign in with tokens: ann, a depositor, ben, an operator, and ada, an admin.

@@ -20,8 +20,8 @@ import (
 var byHand = map[string]string{
 	"GET /api/v1/openapi.json": "for generators", "GET /api/v1/docs": "a page",
 	"GET /api/v1/session":                      "for pages",
-	"GET /api/v1/admin/sessions":               "for pages",
-	"DELETE /api/v1/admin/sessions/{key}":      "for pages",
+	"GET /api/v1/admin/sessions":               "for the page /sessions",
+	"DELETE /api/v1/admin/sessions/{key}":      "for the page /sessions",
 	"GET /api/v1/jobs/{id}/children":           "Jobs with the filter parent is the same",
 	"POST /api/v1/jobs/{id}/{event}":           "Do is the same",
 	"GET /api/v1/compute/jobs/{id}/events":     "Watch is the same",

@@ -50,7 +50,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.context().close();
     });
   }
-  if (javaScriptEnabled) await everyPage(["/tokens", "/sign-in"], { storageState: session });
+  if (javaScriptEnabled) await everyPage(["/tokens", "/sessions", "/sign-in"], { storageState: session });
 }
 await check("ada revokes the token of ann with the keyboard", async () => {
   const page = await open({});
@@ -69,6 +69,26 @@ await check("ada revokes the token of ann with the keyboard", async () => {
     return { status: answer.status };
   }, jobs.secrets.ann);
   assert.equal(status, 401, "the revoked token");
+  await page.context().close();
+});
+await check("ada ends the session of ben with the keyboard", async () => {
+  const [ben, page] = [await open({}), await open({})];
+  await signIn(ben, "ben");
+  await signIn(page, "ada");
+  await page.goto(base + "/sessions");
+  const row = page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: /^ben/ }) });
+  assert.equal(await row.count(), 1, "sessions of ben");
+  await row.getByText("End", { exact: true }).focus();
+  await page.keyboard.press("Enter");
+  await tabTo(page, "Reason kept in the history and the audit log");
+  await page.keyboard.type("the laptop is lost");
+  await tabTo(page, "Confirm: end the session");
+  await Promise.all([page.waitForEvent("load"), page.keyboard.press("Enter")]);
+  assert.ok((await page.content()).includes("The session is ended"), "a notice");
+  assert.equal(await row.count(), 0, "the session is listed");
+  await ben.goto(base + "/tokens");
+  await ben.waitForURL("**/sign-in?next=*");
+  await ben.context().close();
   await page.context().close();
 });
 await close();
