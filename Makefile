@@ -9,8 +9,8 @@ GO ?= go
 INPUTS ?= 500x
 LONG_INPUTS ?= 5000x
 
-# Packages of applications with pages, which have tests in a browser.
-PAGES = ./app/archive/http ./app/compute/http ./app/flowfile/http ./app/ingest/http
+# Packages with pages of their own, which have tests in a browser.
+PAGES = ./web/access ./app/archive/http ./app/compute/http ./app/flowfile/http ./app/ingest/http
 
 # The packages that share memory between goroutines: the engine, its stores, servers and workers.
 RACE = ./engine/... ./store/mem ./store/sqlite/... ./store/internal/... ./worker ./client \

@@ -216,6 +216,7 @@ var rules = []rule{
 	{"server/metrics", "job lifecycle engine api server edge/disk", "it counts, and asks for the space of disks"},
 	{"server", "job lifecycle engine flow api server",
 		"the API over the engine; applications bring their routes (server.Part)"},
+	{"web/access", "job api server web", "pages over the operations of the API"},
 	{"web", "job lifecycle api quantity server",
 		"pages over the operations of the API; applications bring theirs (server.Pages)"},
 	{"docs", "lifecycle app flow docs", "documents that are made from the tables"},

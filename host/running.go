@@ -34,6 +34,7 @@ import (
 	"github.com/stagepost/stagepost/server/signin"
 	"github.com/stagepost/stagepost/server/token"
 	"github.com/stagepost/stagepost/web"
+	"github.com/stagepost/stagepost/web/access"
 )
 
 // Server is a server in this process.
@@ -261,6 +262,7 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	r.server = server.New(*o)
 	r.server.Add(server.Part{Health: r.describeStore})
 	r.server.Add(web.Part(r.server))
+	r.server.Add(access.Part(r.server))
 	r.server.Add(signin.Part(r.server, r.signIn), authority.Part(r.server, r.authority))
 	for _, m := range s.Modules {
 		if m.Part != nil {

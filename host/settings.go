@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/server/authority"
 	"github.com/stagepost/stagepost/server/signin"
 	"github.com/stagepost/stagepost/web"
+	"github.com/stagepost/stagepost/web/access"
 )
 
 // Settings are those of a server, with what every command takes and those of the modules.
@@ -70,7 +71,7 @@ func (s *Settings) LifeOf(k job.Kind) *lifecycle.Table {
 
 // Routes lists the whole API.
 func (s *Settings) Routes() []server.Route {
-	all := slices.Concat(server.Routes(), web.Part(nil).Routes, signin.Part(nil, nil).Routes,
+	all := slices.Concat(server.Routes(), web.Part(nil).Routes, access.Part(nil).Routes, signin.Part(nil, nil).Routes,
 		authority.Part(nil, nil).Routes)
 	for _, m := range s.Modules {
 		if m.Part != nil {

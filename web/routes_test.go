@@ -27,7 +27,6 @@ import (
 var allowed = map[string]string{
 	"/mine": "uoa", "/jobs": "uoa", "/search": "uoa", "/queues": "oa", "/theme": "*", "/jobs/{id}/reorder": "oa",
 	"/holds": "oa", "/locks": "oa", "/workers": "oa", "/outbox": "oa", "/fixity": "oa", "/audit": "oa",
-	"/tokens": "uoa", "/sessions": "a",
 	"/lifecycles": "uoa",
 }
 

@@ -1,10 +1,12 @@
-package web_test
+package access_test
 
 import (
 	"crypto/rand"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,12 +16,44 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/server/signin"
 	"github.com/stagepost/stagepost/server/token"
+	"github.com/stagepost/stagepost/web"
+	"github.com/stagepost/stagepost/web/access"
 )
+
+// pages are those of every server and those about access.
+var pages = []servertest.PartOf{
+	func(w *servertest.Harness) server.Part { return web.Part(w.Server) },
+	func(w *servertest.Harness) server.Part { return access.Part(w.Server) },
+}
+
+func TestEveryRoute(t *testing.T) {
+	servertest.CheckPart(t, map[string]string{"/tokens": "uoa", "/sessions": "a"}, nil,
+		func(w *servertest.Harness) server.Part { return access.Part(w.Server) })
+}
+
+// browser sends a request as browsers do.
+func browser(w *servertest.Harness, r *http.Request) (*http.Response, string) {
+	r.Header.Set("Accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
+	return w.Ask(r)
+}
+
+// sent is a form that a page sends.
+func sent(w *servertest.Harness, path string, fields ...string) *http.Request {
+	q := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		q.Add(fields[i], fields[i+1])
+	}
+	r := w.Request(http.MethodPost, path, q.Encode())
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return r
+}
+
+const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
 
 // TestTokens: a person sees its own tokens with their last use, and no other. Admins and auditors, who are the control,
 // see all. No page has the text of a token.
 func TestTokens(t *testing.T) {
-	g := servertest.Guard(t, part, func(w *servertest.Harness) server.Part {
+	g := servertest.Guard(t, append(slices.Clip(pages), func(w *servertest.Harness) server.Part {
 		tokens, _ := w.Server.Identities.(*token.Tokens)
 		tokens.Note(token.NewUses(filepath.Join(t.TempDir(), token.UsesName)))
 		app, err := signin.Open(signin.Options{Dir: t.TempDir(), Tokens: tokens})
@@ -27,7 +61,7 @@ func TestTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		return signin.Part(w.Server, app)
-	})
+	})...)
 	short := func(secret string) string {
 		s, err := token.Parse(secret)
 		if err != nil {
@@ -63,14 +97,14 @@ func TestTokens(t *testing.T) {
 // TestRevokeForm: a person revokes its own token by the form of the page, and an admin that of another. An auditor sees
 // all and has a form for its own alone; a form that names the token of another is refused.
 func TestRevokeForm(t *testing.T) {
-	g := servertest.Guard(t, part, func(w *servertest.Harness) server.Part {
+	g := servertest.Guard(t, append(slices.Clip(pages), func(w *servertest.Harness) server.Part {
 		tokens, _ := w.Server.Identities.(*token.Tokens)
 		app, err := signin.Open(signin.Options{Dir: t.TempDir(), Tokens: tokens})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return signin.Part(w.Server, app)
-	})
+	})...)
 	hash := func(secret string) string {
 		s, err := token.Parse(secret)
 		if err != nil {
@@ -152,7 +186,7 @@ func TestSessionsPage(t *testing.T) {
 // TestBrowserTokens runs scripts/browser/tokens.mjs against a server to which people sign in with tokens. Comments are
 // hostile.
 func TestBrowserTokens(t *testing.T) {
-	comment := strings.TrimRight(hostile, "\u202e")
+	const comment = hostile
 	w := signInByToken(t, map[string]string{"ann": comment, "ben": comment, "ada": comment})
 	w.Browser(t, "tokens.mjs", map[string]any{"secrets": w.secrets, "digits": w.digits, "hostile": comment})
 }
@@ -202,6 +236,8 @@ func signInByToken(t *testing.T, comments map[string]string) tokenServer {
 	}
 	all.Harness = servertest.Open(t, func(o *server.Options) {
 		o.Identities, o.SignIn = identity.Sources{tokens, app}, true
-	}, nil, part, func(w *servertest.Harness) server.Part { return signin.Part(w.Server, app) })
+	}, nil, append(slices.Clip(pages), func(w *servertest.Harness) server.Part {
+		return signin.Part(w.Server, app)
+	})...)
 	return all
 }
