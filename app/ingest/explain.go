@@ -33,10 +33,28 @@ func (a *App) explain(j *job.Job, b *job.Blocker) {
 			"shows the attempts to deliver the callback")}
 	case "directory":
 		b.Holder, b.Remedy = "the earlier attempt", "nothing: it ends when that attempt notices that its lease expired"
+	case causePeers:
+		a.explainPeers(j, b)
 	case "lock-lost":
 		b.Remedy = "nothing: it takes the lock again"
 	case explain.BlockEnded:
 		a.explainEnd(j, b)
+	}
+}
+
+// causePeers is the cause of a job that programs of another system have begun and continue, as package
+// store/zookeeper/merritt has it.
+const causePeers = "merritt-work"
+
+// explainPeers names what moves a job that another system has begun: that system, or a person who has it begin here.
+func (a *App) explainPeers(j *job.Job, b *job.Blocker) {
+	b.Holder, b.Remedy = "the programs of the other system", "start the programs of the other system"
+	switch j.State {
+	case record.Estimating, record.Provisioning, record.Downloading, record.Processing:
+		b.Remedy += ", or let the job be worked on here: stop it, and then retry it"
+		b.Remedies = append([]job.Remedy{
+			job.Causing(record.Stop, j.ID, false, "ends it; a retry then begins with the payload on this server"),
+		}, b.Remedies...)
 	}
 }
 

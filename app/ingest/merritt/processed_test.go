@@ -7,13 +7,16 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/zookeeper/merritt"
@@ -285,6 +288,67 @@ func TestTakeOverPayload(t *testing.T) {
 		t.Errorf("it is %s: %s; %d versions", j.State, j.Message, versions)
 	}
 	h.has(files, map[string]string{"producer/one.txt": "payload"})
+}
+
+// TestTakeOverBegun: a job that Merritt's programs have begun is left to them, which is the control, until a person
+// stops it and retries it: then it begins again here with its payload, and the object is stored once. `why` names both.
+func TestTakeOverBegun(t *testing.T) {
+	phases := []string{"Estimating", "Provisioning", "Downloading", "Processing"}
+	for i, phase := range phases {
+		t.Run(phase, func(t *testing.T) {
+			h := newHarness(t)
+			h.leave("job-one.txt", map[string]string{"one.txt": "payload"})
+			_, ids := h.begin("one.txt")
+			h.run()
+			id := h.record(ids[0])
+			for _, state := range phases[:i+1] {
+				h.ok(h.program.Move(ids[0], state, "Success"))
+			}
+			h.ok(h.program.Unlock("/jobs/" + ids[0]))
+			h.await(id, func(j *job.Job) bool { return string(j.State) == phase })
+			w := h.why(id, merritt.ElsewhereCause)
+			if !strings.Contains(w.Remedy, "stop it, and then retry it") || len(w.Remedies) == 0 ||
+				w.Remedies[0].Command != "stagepost stop "+string(id) {
+				t.Errorf("got %+v", w)
+			}
+			if got := h.claims(lifecycle.State(phase)); len(got) > 0 {
+				t.Fatalf("control: %d jobs of Merritt are claimed", len(got))
+			}
+			h.do(id, record.Stop, lifecycle.Operator)
+			if got := h.program.Status("/jobs/" + ids[0]); got != "Failed" {
+				t.Errorf("after the stop it is %s in Merritt", got)
+			}
+			h.do(id, record.Retry, lifecycle.Operator)
+			j := h.ended(id)
+			if j.State != record.Completed || h.program.Status("/jobs/"+ids[0]) != "Completed" {
+				t.Fatalf("it is %s: %s %s", j.State, j.Cause, j.Message)
+			}
+			d, err := record.DataOf(&j)
+			h.ok(err)
+			who, _ := d.Object()
+			versions, files := h.contents(who.ARK)
+			if versions != 1 {
+				t.Errorf("%d versions", versions)
+			}
+			h.has(files, map[string]string{"producer/one.txt": "payload"})
+		})
+	}
+}
+
+// why waits until a reason is among those for which a job waits, and returns it.
+func (h *harness) why(id job.ID, code string) job.Blocker {
+	h.Helper()
+	x := explain.New(h.engine)
+	for {
+		w, err := x.Why(h.Context(), id, time.Time{})
+		h.ok(err)
+		for _, b := range w.Blockers {
+			if b.Code == code {
+				return b
+			}
+		}
+		runtime.Gosched()
+	}
 }
 
 // TestTakeOverUpdate: an update takes out of the object what the node store names. One of an object that is stored in

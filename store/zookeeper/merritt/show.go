@@ -69,11 +69,13 @@ func (w *showing) record(ctx context.Context, c *zookeeper.Changed) error {
 }
 
 // adopted reports whether a change follows what a program of Merritt did: the nodes have it. The work on a job that
-// such a program has begun is continued by Merritt's programs, until the job returns to Pending or a phase succeeds
-// here.
+// such a program has begun is continued by Merritt's programs, until the job returns to Pending, a phase succeeds here,
+// or a person returns the job from its end to a phase before Storing: such a phase begins again with the payload.
 func (w *showing) adopted(c *zookeeper.Changed) bool {
+	at := state(c.Job.State)
 	succeeded := c.Actor != Actor && c.Job.LastOK != c.Before.LastOK
-	if c.Event != "" && (succeeded || c.Job.State == lifecycle.State(layout.Pending)) {
+	returned := c.Actor != Actor && c.Before.Ended && beforeStoring(at)
+	if c.Event != "" && (succeeded || returned || at == layout.Pending) {
 		c.Elsewhere = false
 	}
 	if c.Actor != Actor || c.Event == "" {
@@ -83,6 +85,15 @@ func (w *showing) adopted(c *zookeeper.Changed) bool {
 		c.Elsewhere = true
 	}
 	return true
+}
+
+// beforeStoring reports whether a job in a state has nothing in storage, and works with its payload.
+func beforeStoring(s layout.Status) bool {
+	switch s {
+	case layout.Estimating, layout.Provisioning, layout.Downloading, layout.Processing:
+		return true
+	}
+	return false
 }
 
 // visible reports whether nodes show the difference.
