@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -569,6 +570,44 @@ func TestDetailsAndPreservation(t *testing.T) {
 		if err != nil || len(p.Events) == 0 || p.Events[len(p.Events)-1].Type != "deletion" || p.Agents[0].Name == "" {
 			t.Errorf("got %+v, %v", p, err)
 		}
+	})
+}
+
+// TestDetailsDuringDeletion: whoever sees the tombstone of an archive sees that its copies are deleted, at every moment
+// of the deletion.
+func TestDetailsDuringDeletion(t *testing.T) {
+	bubble(t, newFake(2, 1), nil, func(h *harness) {
+		t := h.t
+		id := h.end(h.submit(Request{Settings: Settings{Keep: "720h"}}).ID).ID
+		request, err := h.RequestDeletion(t.Context(), id, "ann", "wrong")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var readers sync.WaitGroup
+		for range 4 {
+			readers.Go(func() {
+				for range 100_000 {
+					d, err := h.Details(t.Context(), id)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if d.Tombstone != nil {
+						for _, s := range d.Stored {
+							if s.Deleted != d.Files {
+								t.Errorf("with its tombstone: %+v", s)
+							}
+						}
+						return
+					}
+					time.Sleep(time.Microsecond) // of the bubble
+				}
+			})
+		}
+		if _, err := h.DecideDeletion(t.Context(), request.Request, "ben", true, ""); err != nil {
+			t.Fatal(err)
+		}
+		readers.Wait()
 	})
 }
 

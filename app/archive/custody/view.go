@@ -66,6 +66,10 @@ func (c *Custody) Details(ctx context.Context, id job.ID) (d api.ArchiveDetails,
 	for i := range activities {
 		d.Activities = append(d.Activities, ViewArchived(&activities[i]))
 	}
+	if err := c.more(ctx, id, &d); err != nil {
+		return d, err
+	}
+	// after the tombstone, which a deletion writes when it has deleted the copies
 	stored, err := c.o.Catalog.Copies(ctx, string(id), "")
 	if err != nil {
 		return d, err
@@ -74,7 +78,7 @@ func (c *Custody) Details(ctx context.Context, id job.ID) (d api.ArchiveDetails,
 	if err := c.objects(ctx, id, &d); err != nil {
 		return d, err
 	}
-	return d, c.more(ctx, id, &d)
+	return d, c.holders(ctx, id, &d)
 }
 
 // sum adds up the copies of an archive.
@@ -136,9 +140,6 @@ func (c *Custody) more(ctx context.Context, id job.ID, d *api.ArchiveDetails) (e
 		})
 	}
 	if d.Holds, err = c.Holds(ctx, id); err != nil {
-		return err
-	}
-	if err := c.holders(ctx, id, d); err != nil {
 		return err
 	}
 	deletions, err := c.o.Catalog.DeletionsOf(ctx, string(id))
