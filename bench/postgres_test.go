@@ -77,13 +77,29 @@ func workedOff(b *testing.B, store job.Store) {
 
 func execute(b *testing.B, database, statement string, args ...any) {
 	b.Helper()
+	connected(b, database, func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, statement, args...)
+		return err
+	})
+}
+
+// query reads one row into into.
+func query(b *testing.B, database string, into []any, statement string, args ...any) {
+	b.Helper()
+	connected(b, database, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, statement, args...).Scan(into...)
+	})
+}
+
+func connected(b *testing.B, database string, do func(context.Context, *pgx.Conn) error) {
+	b.Helper()
 	ctx := context.WithoutCancel(b.Context()) // databases are removed when the benchmark has ended
 	conn, err := pgx.Connect(ctx, database)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	if _, err := conn.Exec(ctx, statement, args...); err != nil {
+	if err := do(ctx, conn); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -92,19 +108,29 @@ func execute(b *testing.B, database, statement string, args ...any) {
 func copyEnded(b *testing.B, database string, n int) {
 	b.Helper()
 	const part = 100_000
-	for from := 1; from <= n; from += part {
-		to := min(from+part-1, n)
-		for _, statement := range []string{
-			`INSERT INTO job_made SELECT -g.i, m.id || g.i, kind, -g.i, parent, owner, definition, created, key, spec, crowd
+	statements := []string{
+		`INSERT INTO job_made SELECT -g.i, m.id || g.i, kind, -g.i, parent, owner, definition, created, key, spec, crowd
  FROM job_made m, generate_series($1::bigint, $2::bigint) AS g (i) WHERE m.n = 1`,
-			`INSERT INTO job_now SELECT (jsonb_populate_record(j, jsonb_build_object('n', -g.i))).*
- FROM job_now j, generate_series($1::bigint, $2::bigint) AS g (i) WHERE j.n = 1`,
-			`INSERT INTO event SELECT (jsonb_populate_record(v, jsonb_build_object('job', -g.i))).*
- FROM event v, generate_series($1::bigint, $2::bigint) AS g (i) WHERE v.job = 1`,
-		} {
-			execute(b, database, statement, from, to)
+		copying(b, database, "job_now", "n"), copying(b, database, "event", "job"),
+	}
+	for from := 1; from <= n; from += part {
+		for _, statement := range statements {
+			execute(b, database, statement, from, min(from+part-1, n))
 		}
 	}
+}
+
+// copying is the statement that copies the rows of job 1 in a table, whose column of is the job.
+func copying(b *testing.B, database, table, of string) string {
+	b.Helper()
+	var names, values string
+	query(b, database, []any{&names, &values}, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum),
+ string_agg(CASE attname WHEN $2 THEN '-g.i' ELSE 't.' || quote_ident(attname) END, ', ' ORDER BY attnum)
+ FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+ AND attidentity = '' AND NOT EXISTS (SELECT FROM pg_attrdef d WHERE d.adrelid = attrelid AND d.adnum = attnum
+  AND pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval%')`, table, of)
+	return "INSERT INTO " + table + " (" + names + ") SELECT " + values + " FROM " + table +
+		" t, generate_series($1::bigint, $2::bigint) AS g (i) WHERE t." + of + " = 1"
 }
 
 // BenchmarkPostgres measures what waits for the store at a submission, a claim, a page of a list and an explanation,
@@ -113,10 +139,9 @@ func BenchmarkPostgres(b *testing.B) {
 	databases := emptyDatabases(b)
 	stores := []*shared{newShared(b, databases[0], few, 0),
 		newShared(b, databases[1], *postgresQueued, *postgresEnded)}
-	b.ResetTimer()
 	names := []string{"claim", "submit", "page", "why"}
 	took := [2]map[string][]time.Duration{{}, {}}
-	for range b.N {
+	for b.Loop() { // the stores are made once, whatever the number of rounds is
 		for i, s := range stores {
 			for at, one := range s.round(b) {
 				took[i][names[at]] = append(took[i][names[at]], one)
