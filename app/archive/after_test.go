@@ -573,7 +573,7 @@ func TestDetailsAndPreservation(t *testing.T) {
 	})
 }
 
-// TestDetailsDuringDeletion: whoever sees the tombstone of an archive sees that its copies are deleted, at every moment
+// TestDetailsDuringDeletion: a reader that has the tombstone of an archive has its copies as deleted, at every moment
 // of the deletion.
 func TestDetailsDuringDeletion(t *testing.T) {
 	bubble(t, newFake(2, 1), nil, func(h *harness) {
