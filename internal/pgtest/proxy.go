@@ -132,29 +132,57 @@ func (p *Proxy) pass(client net.Conn) {
 		_ = client.Close()
 		_ = server.Close()
 	}
-	var both sync.WaitGroup
-	both.Go(func() {
+	var sending sync.Mutex // held from a write until it counts as passed on: its answer counts after that
+	var all sync.WaitGroup
+	all.Go(func() {
 		defer end()
-		relay(client, server, func() bool { p.arrive(); return p.strikes("before a write") },
-			func() bool { return p.strikes("after a write") })
+		b := make([]byte, mostPassed)
+		for {
+			n, err := client.Read(b)
+			if p.arrive(); err != nil || p.strikes("before a write") || !p.send(server, b[:n], &sending) {
+				return
+			}
+		}
 	})
-	both.Go(func() {
-		defer end()
-		relay(server, client, func() bool { p.arrive(); return p.strikes("an answer") }, func() bool { return false })
+	answers := make(chan []byte, 1024) // the server never waits for a write that waits for it
+	all.Go(func() {
+		defer close(answers)
+		for {
+			b := make([]byte, mostPassed)
+			n, err := server.Read(b)
+			if err != nil {
+				return
+			}
+			answers <- b[:n]
+		}
 	})
-	both.Wait()
+	all.Go(func() {
+		for b := range answers {
+			p.arrive()
+			sending.Lock()
+			cut := p.strikes("an answer")
+			sending.Unlock()
+			if cut {
+				break
+			}
+			if _, err := client.Write(b); err != nil {
+				break
+			}
+		}
+		end()
+		for range answers { // the reader may wait for space
+		}
+	})
+	all.Wait()
 }
 
-// relay copies until before or after a write something ends it.
-func relay(from, to net.Conn, before, after func() bool) {
-	b := make([]byte, 1<<16)
-	for {
-		n, err := from.Read(b)
-		if err != nil || before() {
-			return
-		}
-		if _, err := to.Write(b[:n]); err != nil || after() {
-			return
-		}
-	}
+// mostPassed bounds what is passed on at once, in bytes.
+const mostPassed = 1 << 16
+
+// send passes a write on. It returns false if the connection ends there.
+func (p *Proxy) send(to net.Conn, b []byte, sending *sync.Mutex) bool {
+	sending.Lock()
+	defer sending.Unlock()
+	_, err := to.Write(b)
+	return err == nil && !p.strikes("after a write")
 }
