@@ -134,6 +134,8 @@ func configure(database, schema string, silent time.Duration) (*pgx.ConnConfig, 
 	for name, value := range map[string]string{
 		"application_name": schema, "search_path": schema, "timezone": "UTC", "lock_timeout": "20s",
 		"idle_in_transaction_session_timeout": "15s",
+		// statements read few rows: compilation and the start of a worker take longer than most of them
+		"jit": "off", "max_parallel_workers_per_gather": "0",
 	} {
 		c.RuntimeParams[name] = value
 	}

@@ -93,6 +93,33 @@ func TestLoss(t *testing.T) {
 	}
 }
 
+// TestSmallStatements: neither reads nor writes pay for a compilation or for parallel workers. The control is a
+// connection with the settings of the server.
+func TestSmallStatements(t *testing.T) {
+	database := server.Database(t)
+	s := open(t, database, Options{})
+	control, err := sql.Open("pgx", database)
+	check(t, err)
+	defer func() { check(t, control.Close()) }()
+	const settings = "SELECT current_setting('jit') || ' ' || current_setting('max_parallel_workers_per_gather')"
+	ask := func(row *sql.Row) (got string) {
+		check(t, row.Scan(&got))
+		return got
+	}
+	if got := ask(s.Read.QueryRowContext(t.Context(), settings)); got != "off 0" {
+		t.Errorf("reads: %s", got)
+	}
+	check(t, s.Write(t.Context(), func(tx *sql.Tx) error {
+		if got := ask(tx.QueryRowContext(t.Context(), settings)); got != "off 0" {
+			t.Errorf("writes: %s", got)
+		}
+		return nil
+	}))
+	if got := ask(control.QueryRowContext(t.Context(), settings)); got == "off 0" {
+		t.Errorf("control: %s", got)
+	}
+}
+
 // TestTerminated lets the database server end the connection that writes before each of its statements.
 func TestTerminated(t *testing.T) {
 	database := server.Database(t)

@@ -95,6 +95,8 @@ type plan struct {
 // to a limit, as for the highest number, is not read as a whole.
 func (p *plan) faults(limited bool) (all []string) {
 	switch {
+	case strings.HasPrefix(p.Type, "Gather"):
+		all = append(all, "parallel workers")
 	case !slices.Contains(growing, p.Relation), p.Type == "ModifyTable":
 	case p.Type == "Seq Scan", p.Index == "":
 		all = append(all, p.Type+" of "+p.Relation)
@@ -198,7 +200,8 @@ func TestPlans(t *testing.T) {
 	check(t, err)
 	defer func() { check(t, conn.Close(ctx)) }()
 	check(t, set(ctx, conn, append(slices.Clone(planSettings), "SET plan_cache_mode = force_generic_plan",
-		"SET stagepost.buckets = ''")))
+		"SET stagepost.buckets = ''", "SET parallel_setup_cost = 0", "SET parallel_tuple_cost = 0",
+		"SET min_parallel_table_scan_size = 0", "SET min_parallel_index_scan_size = 0"))) // as if tables were large
 	n := 0
 	for _, statement := range slices.Sorted(maps.Keys(r.seen)) {
 		verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
@@ -223,5 +226,10 @@ func TestPlans(t *testing.T) {
 		if got := strings.Join(explained(t, conn, statement, nil), "; "); !strings.Contains(got, want) {
 			t.Errorf("control: %q of %s, want %q", got, statement, want)
 		}
+	}
+	check(t, set(ctx, conn, []string{"RESET max_parallel_workers_per_gather"}))
+	const whole = "SELECT count(*) FROM event e JOIN job_made m ON m.n = e.job"
+	if got := explained(t, conn, whole, nil); !slices.Contains(got, "parallel workers") {
+		t.Errorf("control: with parallel workers: %q", got)
 	}
 }
