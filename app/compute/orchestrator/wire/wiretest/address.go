@@ -28,6 +28,16 @@ var (
 // it. No other process that tests gets it until the test has ended.
 func Address(t testing.TB) string {
 	t.Helper()
+	l := Listener(t)
+	if err := closeWhole(l); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}
+
+// Listener listens on such an address.
+func Listener(t testing.TB) net.Listener {
+	t.Helper()
 	dir := filepath.Join(os.TempDir(), "stagepost-test-ports")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		t.Fatal(err)
@@ -42,20 +52,16 @@ func Address(t testing.TB) string {
 			_ = lock.Close()
 			continue
 		}
-		address := fmt.Sprintf("127.0.0.1:%d", port)
-		l, err := net.Listen("tcp", address)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			_ = lock.Close()
 			continue
 		}
 		t.Cleanup(func() { _ = lock.Close() })
-		if err := closeWhole(l); err != nil {
-			t.Fatal(err)
-		}
-		return address
+		return l
 	}
 	t.Fatal("no port is free")
-	return ""
+	return nil
 }
 
 // closeWhole closes a listener so that its address is free afterwards: a process that is being started has a copy of

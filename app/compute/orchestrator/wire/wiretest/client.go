@@ -92,7 +92,7 @@ func Client(t testing.TB, o ClientOptions) *FakeClient {
 	c.changed = sync.NewCond(&c.mu)
 	ctx, stop := context.WithCancel(context.Background())
 	c.ctx = ctx
-	c.listen(Address(t))
+	c.serve(Listener(t))
 	c.URL = "http://" + c.addr
 	c.running.Go(func() { every(ctx, o.Interval, func() { c.runner(); c.updater() }) })
 	t.Cleanup(func() {
@@ -121,11 +121,7 @@ func every(ctx context.Context, interval time.Duration, tick func()) {
 	}
 }
 
-func (c *FakeClient) listen(addr string) {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+func (c *FakeClient) serve(l net.Listener) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, 200, isJSON, `{"message":"pong"}`)
@@ -161,7 +157,13 @@ func (c *FakeClient) Down() {
 }
 
 // Up listens again after Down.
-func (c *FakeClient) Up() { c.listen(c.addr) }
+func (c *FakeClient) Up() {
+	l, err := net.Listen("tcp", c.addr)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.serve(l)
+}
 
 // Break adds a fault; the first that fits a request strikes.
 func (c *FakeClient) Break(f Fault) { c.add(f) }
