@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/identity"
 )
 
@@ -26,7 +27,7 @@ func TestRevokeTokens(t *testing.T) {
 		return answer.StatusCode, text
 	}
 	const mine, all = "/api/v1/session/tokens/", "/api/v1/admin/tokens/"
-	note := "?note=" + url.QueryEscape("left on a shared machine: again")
+	note := "?note=" + url.QueryEscape("left on a shared\nmachine: again")
 	for _, c := range []struct {
 		what, secret, path string
 		want               int
@@ -36,6 +37,8 @@ func TestRevokeTokens(t *testing.T) {
 		{"by a few digits", own, mine + hashOf(t, spare)[:16], http.StatusNotFound},
 		{"by no digits", root, all + "none", http.StatusNotFound},
 		{"without authentication", "", mine + hashOf(t, spare), http.StatusUnauthorized},
+		{"with a long note", own, mine + hashOf(t, spare) + "?note=" + strings.Repeat("x", server.MostNote+1),
+			http.StatusBadRequest},
 		{"by a field that there is not", own, mine + hashOf(t, spare) + "?why=x", http.StatusBadRequest},
 	} {
 		if got, text := ask(c.secret, http.MethodDelete, c.path); got != c.want {
@@ -67,7 +70,7 @@ func TestRevokeTokens(t *testing.T) {
 		t.Errorf("control: the token that is left: got %d", got)
 	}
 	noted := h.audited("revoke-token")
-	if len(noted) != 2 || noted[0].Actor != "ann" || noted[0].Note != "left on a shared machine: again" ||
+	if len(noted) != 2 || noted[0].Actor != "ann" || noted[0].Note != "left on a shared\nmachine: again" ||
 		!strings.Contains(noted[0].Object, "token "+hashOf(t, spare)[:16]+" of ann") || noted[1].Actor != "root" {
 		t.Errorf("audited: %+v", noted)
 	}

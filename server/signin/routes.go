@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -395,6 +396,9 @@ func (s *routes) revokeToken(w http.ResponseWriter, r *http.Request, shows func(
 		return err
 	}
 	_, actor, err := server.ActorOf(r, "", actor)
+	if err == nil {
+		err = server.CheckText("note", note, server.MostNote)
+	}
 	if err != nil {
 		return err
 	}
@@ -407,8 +411,8 @@ func (s *routes) revokeToken(w http.ResponseWriter, r *http.Request, shows func(
 		return err
 	}
 	by := actor
-	if note != "" {
-		by += ": " + note
+	if line := strings.Join(strings.Fields(note), " "); line != "" {
+		by += ": " + line
 	}
 	if _, err := s.o.Tokens.Revoke(one.Hash, by); err != nil {
 		return revokeError(err, s.o.Tokens.Name(), short)

@@ -16,10 +16,7 @@ func (s *Handlers) hold(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, h.Actor, err = server.ActorOf(r, "", h.Actor); err != nil {
-		return err
-	}
-	if err := checkNote(h.Note); err != nil {
+	if h.Actor, err = actorOf(r, h.Actor, h.Note); err != nil {
 		return err
 	}
 	if err := server.CheckName("name", h.Name); err != nil {
@@ -34,6 +31,15 @@ func (s *Handlers) hold(w http.ResponseWriter, r *http.Request) error {
 
 func checkNote(note string) error { return server.CheckText("note", note, server.MostNote) }
 
+// actorOf returns who sends a request, and checks its note.
+func actorOf(r *http.Request, actor, note string) (string, error) {
+	_, actor, err := server.ActorOf(r, "", actor)
+	if err == nil {
+		err = checkNote(note)
+	}
+	return actor, err
+}
+
 // release answers with the shape of api.ArchiveHolds.
 func (s *Handlers) release(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
@@ -45,10 +51,7 @@ func (s *Handlers) release(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, actor, err = server.ActorOf(r, "", actor); err != nil {
-		return err
-	}
-	if err := checkNote(note); err != nil {
+	if actor, err = actorOf(r, actor, note); err != nil {
 		return err
 	}
 	all, err := app.Release(r.Context(), server.JobID(r), r.PathValue("name"), actor, note)
@@ -64,10 +67,7 @@ func (s *Handlers) requestDeletion(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	if _, d.Actor, err = server.ActorOf(r, "", d.Actor); err != nil {
-		return err
-	}
-	if err := checkNote(d.Note); err != nil {
+	if d.Actor, err = actorOf(r, d.Actor, d.Note); err != nil {
 		return err
 	}
 	v, err := app.RequestDeletion(r.Context(), server.JobID(r), d.Actor, d.Note)
@@ -101,10 +101,7 @@ func (s *Handlers) decide(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, d.Actor, err = server.ActorOf(r, "", d.Actor); err != nil {
-		return err
-	}
-	if err := checkNote(d.Note); err != nil {
+	if d.Actor, err = actorOf(r, d.Actor, d.Note); err != nil {
 		return err
 	}
 	v, err := app.DecideDeletion(r.Context(), r.PathValue("request"), d.Actor, d.Approve, d.Note)
