@@ -154,13 +154,13 @@ func TestPageCosts(t *testing.T) {
 	}
 	bytes := 0
 	for _, path := range []string{"/", "/assets/app.css", "/assets/lifecycle.css", "/assets/app.js"} {
-		_, text := browser(w.Harness, w.Request(http.MethodGet, path, ""))
+		_, text := w.Harness.AskPage(w.Request(http.MethodGet, path, ""))
 		bytes += len(text)
 	}
 	if bytes > most {
 		t.Errorf("the first page has %d bytes, more than %d", bytes, most)
 	}
-	if _, page := browser(w.Harness, w.Request(http.MethodGet, "/jobs", "")); !strings.Contains(page,
+	if _, page := w.Harness.AskPage(w.Request(http.MethodGet, "/jobs", "")); !strings.Contains(page,
 		"200 jobs match") ||
 		!strings.Contains(page, "Next page") {
 		t.Error("the list of jobs does not state how many there are")

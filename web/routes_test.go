@@ -34,23 +34,6 @@ func part(w *servertest.Harness) server.Part { return web.Part(w.Server) }
 
 func TestEveryRoute(t *testing.T) { servertest.CheckPart(t, allowed, nil, part) }
 
-// browser sends a request as browsers do.
-func browser(w *servertest.Harness, r *http.Request) (*http.Response, string) {
-	r.Header.Set("Accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
-	return w.Ask(r)
-}
-
-// sent is a form that a page sends.
-func sent(w *servertest.Harness, path string, fields ...string) *http.Request {
-	q := url.Values{}
-	for i := 0; i < len(fields); i += 2 {
-		q.Add(fields[i], fields[i+1])
-	}
-	r := w.Request(http.MethodPost, path, q.Encode())
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return r
-}
-
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u202e"
 
 // posts matches the beginning of a form of a page.
@@ -75,7 +58,7 @@ func TestPagesEscape(t *testing.T) {
 		if r.Pattern == "/search" {
 			path += "?name=" + url.QueryEscape(hostile)
 		}
-		answer, page := browser(w, w.Request(http.MethodGet, path, ""))
+		answer, page := w.AskPage(w.Request(http.MethodGet, path, ""))
 		if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") {
 			t.Errorf("%s: got %s", path, answer.Header.Get("Content-Type"))
 		}
@@ -104,7 +87,7 @@ func TestPagesEscape(t *testing.T) {
 	if pages < 15 {
 		t.Errorf("only %d pages", pages)
 	}
-	if _, page := browser(w, w.Request(http.MethodGet, "/jobs/"+string(id), "")); !strings.Contains(page,
+	if _, page := w.AskPage(w.Request(http.MethodGet, "/jobs/"+string(id), "")); !strings.Contains(page,
 		"&lt;script&gt;spec()") || !strings.Contains(page, "&lt;script&gt;x()") {
 		t.Error("the control: the page does not show the hostile texts")
 	}
@@ -130,7 +113,7 @@ func TestLogOfAJob(t *testing.T) {
 	if _, err := w.Client.Update(t.Context(), api.Reports{Worker: "clerk", Reports: []api.Report{report}}); err != nil {
 		t.Fatal(err)
 	}
-	if answer, _ := browser(w, sent(w, path+"/reorder", "priority", "7")); answer.StatusCode != http.StatusSeeOther {
+	if answer, _ := w.AskPage(w.Form(path+"/reorder", "priority", "7")); answer.StatusCode != http.StatusSeeOther {
 		t.Fatalf("got %s", answer.Status) // so that entry 1 is the past
 	}
 	for _, c := range []struct {
@@ -148,7 +131,7 @@ func TestLogOfAJob(t *testing.T) {
 		{path + "/log?text=script", []int{3, 690}, []int{0, 699}},
 		{path + "?entry=1", nil, []int{3, 690, 699}},
 	} {
-		_, page := browser(w, w.Request(http.MethodGet, c.path, ""))
+		_, page := w.AskPage(w.Request(http.MethodGet, c.path, ""))
 		shows := func(n int) bool { return strings.Contains(page, fmt.Sprintf("line-%d.", n)) }
 		for _, n := range c.has {
 			if !shows(n) {
@@ -200,7 +183,7 @@ func TestWithinGroups(t *testing.T) {
 		{"maps", "/jobs?group=plans", []job.ID{plan}, []job.ID{mine, foreign}},
 		{"maps", "/mine", []job.ID{mine, plan}, []job.ID{foreign}},
 	} {
-		_, page := browser(g.Harness, g.With(secrets[c.who].Reveal(), http.MethodGet, c.path, ""))
+		_, page := g.Harness.AskPage(g.With(secrets[c.who].Reveal(), http.MethodGet, c.path, ""))
 		for _, id := range c.sees {
 			if !strings.Contains(page, string(id)) {
 				t.Errorf("%s, %s: it lacks %s: %s", c.who, c.path, id, page)
@@ -225,18 +208,18 @@ func TestWithinGroups(t *testing.T) {
 		"depositor of maps": {secrets["cleo"].Reveal(), http.StatusForbidden, http.StatusForbidden, false},
 		"operator":          {g.Tokens[identity.Operator], http.StatusSeeOther, http.StatusSeeOther, true},
 	} {
-		_, page := browser(g.Harness, g.With(c.secret, http.MethodGet, "/jobs/"+string(mine), ""))
+		_, page := g.Harness.AskPage(g.With(c.secret, http.MethodGet, "/jobs/"+string(mine), ""))
 		if strings.Contains(page, "/reorder") != c.offered {
 			t.Errorf("%s: the form is offered: %v", who, !c.offered)
 		}
 		for id, want := range map[job.ID]int{mine: c.own, foreign: c.foreign} {
-			r := sent(g.Harness, "/jobs/"+string(id)+"/reorder", "priority", "7", "note", "x")
+			r := g.Harness.Form("/jobs/"+string(id)+"/reorder", "priority", "7", "note", "x")
 			r.Header.Set("Authorization", "Bearer "+c.secret)
-			if answer, text := browser(g.Harness, r); answer.StatusCode != want {
+			if answer, text := g.Harness.AskPage(r); answer.StatusCode != want {
 				t.Errorf("%s, %s: got %s, want %d: %s", who, id, answer.Status, want, text)
 			}
 		}
-		home, _ := browser(g.Harness, g.With(c.secret, http.MethodGet, "/", ""))
+		home, _ := g.Harness.AskPage(g.With(c.secret, http.MethodGet, "/", ""))
 		if (home.Header.Get("Location") == "/mine") != (who != "operator") {
 			t.Errorf("%s: GET / leads to %q", who, home.Header.Get("Location"))
 		}
@@ -269,7 +252,7 @@ func TestRetryTask(t *testing.T) {
 	path := "/jobs/" + string(id)
 	button := regexp.MustCompile(`name="task" value="([^"]*)"`)
 	for role, want := range map[identity.Role]int{identity.Operator: 2, identity.Depositor: 0, identity.Auditor: 0} {
-		_, page := browser(g.Harness, g.With(g.Tokens[role], http.MethodGet, path, ""))
+		_, page := g.Harness.AskPage(g.With(g.Tokens[role], http.MethodGet, path, ""))
 		if got := button.FindAllString(page, -1); len(got) != want || !strings.Contains(page, "no wax") ||
 			strings.Count(page, `<span class="badge bad">Failed`) != 1 ||
 			strings.Contains(page, "<script>") {
@@ -277,9 +260,9 @@ func TestRetryTask(t *testing.T) {
 		}
 	}
 	retry := func(role identity.Role, task string) (*http.Response, string) {
-		r := sent(g.Harness, path+"/tasks/retry", "task", task, "note", "wax came")
+		r := g.Harness.Form(path+"/tasks/retry", "task", task, "note", "wax came")
 		r.Header.Set("Authorization", "Bearer "+g.Tokens[role])
-		return browser(g.Harness, r)
+		return g.Harness.AskPage(r)
 	}
 	if answer, page := retry(identity.Depositor, "seal"); answer.StatusCode != http.StatusConflict {
 		t.Errorf("a depositor: got %s %s", answer.Status, page)
@@ -319,7 +302,7 @@ func TestForms(t *testing.T) {
 		{"/theme", []string{"theme", "dark", "back", "/jobs"}, "/jobs", `data-theme="dark"`},
 		{"/theme", []string{"theme", "light", "back", "//evil.example/"}, "/", `data-theme="light"`},
 	} {
-		answer, text := browser(w, sent(w, c.path, c.fields...))
+		answer, text := w.AskPage(w.Form(c.path, c.fields...))
 		if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != c.to {
 			t.Fatalf("%s: got %s to %q: %s", c.path, answer.Status, answer.Header.Get("Location"), text)
 		}
@@ -327,7 +310,7 @@ func TestForms(t *testing.T) {
 		for _, cookie := range answer.Cookies() {
 			r.AddCookie(cookie)
 		}
-		if _, page := browser(w, r); !strings.Contains(page, c.want) {
+		if _, page := w.AskPage(r); !strings.Contains(page, c.want) {
 			t.Errorf("%s: the page lacks %q: %s", c.path, c.want, page)
 		}
 	}
@@ -339,23 +322,23 @@ func TestRefusedForms(t *testing.T) {
 	w := servertest.Open(t, nil, nil, part)
 	j := w.Post(engine.Order{})
 	path := "/jobs/" + string(j.ID) + "/events/hold"
-	garbled := sent(w, path, "note", "x")
+	garbled := w.Form(path, "note", "x")
 	garbled.Header.Set("Content-Type", "text/plain")
 	for _, c := range []struct {
 		r      *http.Request
 		status int
 		want   string
 	}{
-		{sent(w, "/jobs/"+string(j.ID)+"/events/release", "note", "x"), http.StatusConflict, "cannot be released"},
-		{sent(w, path, "version", "99"), http.StatusConflict, "Open the page again"},
-		{sent(w, path, "version", "x"), http.StatusBadRequest, "version must be a number"},
-		{sent(w, path, "nonsense", "x"), http.StatusBadRequest, "the form has no field"},
-		{sent(w, path, "note", "a", "note", "b"), http.StatusBadRequest, "note was sent 2 times"},
+		{w.Form("/jobs/"+string(j.ID)+"/events/release", "note", "x"), http.StatusConflict, "cannot be released"},
+		{w.Form(path, "version", "99"), http.StatusConflict, "Open the page again"},
+		{w.Form(path, "version", "x"), http.StatusBadRequest, "version must be a number"},
+		{w.Form(path, "nonsense", "x"), http.StatusBadRequest, "the form has no field"},
+		{w.Form(path, "note", "a", "note", "b"), http.StatusBadRequest, "note was sent 2 times"},
 		{garbled, http.StatusUnsupportedMediaType, "must be a form"},
-		{sent(w, "/holds", "why", "x", "until", "soon"), http.StatusBadRequest, "until must be a time"},
-		{sent(w, "/outbox/replay", "note", "x"), http.StatusBadRequest, "no message is selected"},
+		{w.Form("/holds", "why", "x", "until", "soon"), http.StatusBadRequest, "until must be a time"},
+		{w.Form("/outbox/replay", "note", "x"), http.StatusBadRequest, "no message is selected"},
 	} {
-		answer, page := browser(w, c.r)
+		answer, page := w.AskPage(c.r)
 		if answer.StatusCode != c.status || !strings.Contains(page, c.want) || !strings.Contains(page, "Go back") {
 			t.Errorf("%s: got %s, want %d with %q: %s", c.r.URL, answer.Status, c.status, c.want, page)
 		}
@@ -373,7 +356,7 @@ func TestUsersPages(t *testing.T) {
 	foreign := g.Post(engine.Order{Owner: "bob", Group: "secretmaps"}).ID
 	for role, sees := range map[identity.Role]bool{identity.Depositor: false, identity.Operator: true} {
 		for _, path := range []string{"/jobs", "/mine", "/jobs?group=secretmaps"} {
-			answer, page := browser(g.Harness, g.With(g.Tokens[role], http.MethodGet, path, ""))
+			answer, page := g.Harness.AskPage(g.With(g.Tokens[role], http.MethodGet, path, ""))
 			if answer.StatusCode != http.StatusOK {
 				t.Fatalf("%s as %s: got %s", path, role, answer.Status)
 			}
@@ -384,16 +367,16 @@ func TestUsersPages(t *testing.T) {
 				t.Errorf("%s as %s: a link to the holds is shown: %v", path, role, !sees)
 			}
 		}
-		answer, _ := browser(g.Harness, g.With(g.Tokens[role], http.MethodGet, "/jobs/"+string(foreign), ""))
+		answer, _ := g.Harness.AskPage(g.With(g.Tokens[role], http.MethodGet, "/jobs/"+string(foreign), ""))
 		if (answer.StatusCode == http.StatusOK) != sees {
 			t.Errorf("the foreign job as %s: got %s", role, answer.Status)
 		}
-		home, _ := browser(g.Harness, g.With(g.Tokens[role], http.MethodGet, "/", ""))
+		home, _ := g.Harness.AskPage(g.With(g.Tokens[role], http.MethodGet, "/", ""))
 		if (home.Header.Get("Location") == "") != sees {
 			t.Errorf("GET / as %s leads to %q", role, home.Header.Get("Location"))
 		}
 	}
-	if answer, page := browser(g.Harness, g.With("", http.MethodGet, "/", "")); answer.StatusCode !=
+	if answer, page := g.Harness.AskPage(g.With("", http.MethodGet, "/", "")); answer.StatusCode !=
 		http.StatusUnauthorized || strings.Contains(page, "herbarium") {
 		t.Errorf("GET / without a token: got %s", answer.Status)
 	}
@@ -402,7 +385,7 @@ func TestUsersPages(t *testing.T) {
 // TestHome: browsers get the overview, programs the index.
 func TestHome(t *testing.T) {
 	w := servertest.Open(t, nil, nil, part)
-	if _, page := browser(w, w.Request(http.MethodGet, "/", "")); !strings.Contains(page, "<h1>Overview</h1>") {
+	if _, page := w.AskPage(w.Request(http.MethodGet, "/", "")); !strings.Contains(page, "<h1>Overview</h1>") {
 		t.Errorf("a browser gets %s", page)
 	}
 	if answer, _ := w.Ask(w.Request(http.MethodGet, "/", "")); !strings.HasPrefix(answer.Header.Get("Content-Type"),
@@ -415,9 +398,9 @@ func TestHome(t *testing.T) {
 func TestTimeTravel(t *testing.T) {
 	w := servertest.Open(t, nil, nil, part)
 	id := string(w.Post(engine.Order{}).ID)
-	browser(w, sent(w, "/jobs/"+id+"/events/hold", "note", "x"))
-	_, now := browser(w, w.Request(http.MethodGet, "/jobs/"+id, ""))
-	_, then := browser(w, w.Request(http.MethodGet, "/jobs/"+id+"?entry=1", ""))
+	w.AskPage(w.Form("/jobs/"+id+"/events/hold", "note", "x"))
+	_, now := w.AskPage(w.Request(http.MethodGet, "/jobs/"+id, ""))
+	_, then := w.AskPage(w.Request(http.MethodGet, "/jobs/"+id+"?entry=1", ""))
 	if !strings.Contains(now, `current"`) ||
 		!strings.Contains(now, `<span class="badge held">Held</span> <span>since`) {
 		t.Errorf("now: %s", now)

@@ -29,11 +29,11 @@ func TestFirstPage(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/", "/jobs", "/jobs?state=Posted&order=oldest"} {
-		browser(w.Harness, w.Request(http.MethodGet, path, "")) // what is cached for a minute is computed
+		w.Harness.AskPage(w.Request(http.MethodGet, path, "")) // what is cached for a minute is computed
 		var took []time.Duration
 		for range 9 {
 			began := time.Now()
-			answer, _ := browser(w.Harness, w.Request(http.MethodGet, path, ""))
+			answer, _ := w.Harness.AskPage(w.Request(http.MethodGet, path, ""))
 			if took = append(took, time.Since(began)); answer.StatusCode != http.StatusOK {
 				t.Fatalf("%s: got %s", path, answer.Status)
 			}

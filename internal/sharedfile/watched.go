@@ -33,6 +33,9 @@ func Watch[T any](name string, now func() time.Time, parse func([]byte) (T, erro
 	return w, w.fault
 }
 
+// Name returns the name of the file.
+func (w *Watched[T]) Name() string { return w.name }
+
 // Value returns the content, or why there is none.
 func (w *Watched[T]) Value() (T, error) {
 	now := w.now()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -236,4 +237,21 @@ func (noLocks) Locks(context.Context) ([]api.Lock, error) { return nil, nil }
 
 func (noLocks) BreakLock(_ context.Context, kind, name, _, _ string) (api.Lock, error) {
 	return api.Lock{}, job.Errorf(job.NotFound, "break", "", "the lock %s %s is not held", kind, name)
+}
+
+// AskPage sends a request as browsers do.
+func (w *Harness) AskPage(r *http.Request) (*http.Response, string) {
+	r.Header.Set("Accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
+	return w.Ask(r)
+}
+
+// Form is a form that a page sends: names and values in turn.
+func (w *Harness) Form(path string, fields ...string) *http.Request {
+	q := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		q.Add(fields[i], fields[i+1])
+	}
+	r := w.Request(http.MethodPost, path, q.Encode())
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return r
 }

@@ -25,7 +25,6 @@ var (
 // Tokens are those of a file. It is read again when it changes; while it cannot be read, for whatever reason, no
 // token is valid, and [Tokens.Fault] returns why: a token may have been revoked in it. It is safe for concurrent use.
 type Tokens struct {
-	name string
 	uses *Uses // nil: they are not noted
 	file *sharedfile.Watched[[]Entry]
 	now  func() time.Time
@@ -34,7 +33,7 @@ type Tokens struct {
 
 // Open reads a file of tokens.
 func Open(path string) (*Tokens, error) {
-	t := &Tokens{name: path, now: time.Now, same: subtle.ConstantTimeCompare}
+	t := &Tokens{now: time.Now, same: subtle.ConstantTimeCompare}
 	var err error
 	t.file, err = sharedfile.Watch(path, func() time.Time { return t.now() }, ParseFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +68,7 @@ func (t *Tokens) List() (entries []Entry, used map[string]time.Time, err error) 
 // Revoke removes the token with a hash from the file, which others may change at the same time; see [Revoke]. It is
 // refused at once, and by other servers within a second.
 func (t *Tokens) Revoke(k identity.Key, by string) (Entry, error) {
-	e, err := Revoke(t.name, k.String(), t.now(), by)
+	e, err := Revoke(t.file.Name(), k.String(), t.now(), by)
 	if err == nil {
 		_, err = t.file.Latest()
 	}
@@ -77,7 +76,7 @@ func (t *Tokens) Revoke(k identity.Key, by string) (Entry, error) {
 }
 
 // Name returns the name of the file.
-func (t *Tokens) Name() string { return t.name }
+func (t *Tokens) Name() string { return t.file.Name() }
 
 // Fault returns why the file cannot be read; nil if it was.
 func (t *Tokens) Fault() error {

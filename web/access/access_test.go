@@ -3,7 +3,6 @@ package access_test
 import (
 	"crypto/rand"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -31,23 +30,6 @@ func TestEveryRoute(t *testing.T) {
 		func(w *servertest.Harness) server.Part { return access.Part(w.Server) })
 }
 
-// browser sends a request as browsers do.
-func browser(w *servertest.Harness, r *http.Request) (*http.Response, string) {
-	r.Header.Set("Accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
-	return w.Ask(r)
-}
-
-// sent is a form that a page sends.
-func sent(w *servertest.Harness, path string, fields ...string) *http.Request {
-	q := url.Values{}
-	for i := 0; i < len(fields); i += 2 {
-		q.Add(fields[i], fields[i+1])
-	}
-	r := w.Request(http.MethodPost, path, q.Encode())
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return r
-}
-
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
 
 // TestTokens: a person sees its own tokens with their last use, and no other. Admins and auditors, who are the control,
@@ -70,7 +52,7 @@ func TestTokens(t *testing.T) {
 		return s.Hash().String()[:16]
 	}
 	for role, secret := range g.Tokens {
-		answer, page := browser(g.Harness, g.With(secret, http.MethodGet, "/tokens", ""))
+		answer, page := g.AskPage(g.With(secret, http.MethodGet, "/tokens", ""))
 		if may := role != identity.Worker; (answer.StatusCode == http.StatusOK) != may {
 			t.Errorf("%s: got %s", role, answer.Status)
 			continue
@@ -88,14 +70,14 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%s: the page has a token", role)
 		}
 	}
-	if answer, page := browser(g.Harness, g.With("", http.MethodGet, "/tokens", "")); answer.StatusCode !=
+	if answer, page := g.AskPage(g.With("", http.MethodGet, "/tokens", "")); answer.StatusCode !=
 		http.StatusUnauthorized || strings.Contains(page, short(g.Bob)) {
 		t.Errorf("without a token: got %s", answer.Status)
 	}
 }
 
-// TestRevokeForm: a person revokes its own token by the form of the page, and an admin that of another. An auditor sees
-// all and has a form for its own alone; a form that names the token of another is refused.
+// TestRevokeForm: a person revokes its own token by the form of the page, and an admin that of another. An auditor, who
+// changes nothing, has no form; a form that names the token of another is refused.
 func TestRevokeForm(t *testing.T) {
 	g := servertest.Guard(t, append(slices.Clip(pages), func(w *servertest.Harness) server.Part {
 		tokens, _ := w.Server.Identities.(*token.Tokens)
@@ -115,15 +97,15 @@ func TestRevokeForm(t *testing.T) {
 	ann, admin := g.Tokens[identity.Depositor], g.Tokens[identity.Admin]
 	for role, forms := range map[identity.Role]int{identity.Depositor: 1, identity.Operator: 1, identity.Auditor: 0,
 		identity.Admin: len(g.Tokens) + 1} {
-		_, page := browser(g.Harness, g.With(g.Tokens[role], http.MethodGet, "/tokens", ""))
+		_, page := g.AskPage(g.With(g.Tokens[role], http.MethodGet, "/tokens", ""))
 		if got := strings.Count(page, `action="/tokens/revoke"`); got != forms {
 			t.Errorf("%s: %d forms, want %d", role, got, forms)
 		}
 	}
 	revoke := func(by, of string) int {
-		r := g.With(by, http.MethodPost, "/tokens/revoke", "note=leaked&hash="+hash(of))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		answer, _ := browser(g.Harness, r)
+		r := g.Form("/tokens/revoke", "note", "leaked", "hash", hash(of))
+		r.Header.Set("Authorization", "Bearer "+by)
+		answer, _ := g.AskPage(r)
 		return answer.StatusCode
 	}
 	if got := revoke(ann, g.Bob); got != http.StatusNotFound {
@@ -150,7 +132,7 @@ func TestSessionsPage(t *testing.T) {
 	w := signInByToken(t, nil)
 	cookies := map[string]*http.Cookie{}
 	for owner, secret := range w.secrets {
-		answer, _ := w.Ask(sent(w.Harness, server.SignInPath, "token", secret, "next", "/mine"))
+		answer, _ := w.Ask(w.Form(server.SignInPath, "token", secret, "next", "/mine"))
 		if len(answer.Cookies()) == 0 {
 			t.Fatalf("%s does not sign in: %s", owner, answer.Status)
 		}
@@ -158,7 +140,7 @@ func TestSessionsPage(t *testing.T) {
 	}
 	as := func(owner string, r *http.Request) (int, string) {
 		r.AddCookie(cookies[owner])
-		answer, text := browser(w.Harness, r)
+		answer, text := w.AskPage(r)
 		return answer.StatusCode, text
 	}
 	if status, _ := as("ben", w.Request(http.MethodGet, "/sessions", "")); status != http.StatusForbidden {
@@ -169,10 +151,10 @@ func TestSessionsPage(t *testing.T) {
 	if strings.Count(page, `action="/sessions/end"`) != 3 || key == nil {
 		t.Fatalf("the page: %s", page)
 	}
-	if status, _ := as("ann", sent(w.Harness, "/sessions/end", "key", key[1])); status != http.StatusForbidden {
+	if status, _ := as("ann", w.Form("/sessions/end", "key", key[1])); status != http.StatusForbidden {
 		t.Errorf("a depositor ends a session: got %d", status)
 	}
-	if status, _ := as("ada", sent(w.Harness, "/sessions/end", "key", key[1], "note", "lost")); status !=
+	if status, _ := as("ada", w.Form("/sessions/end", "key", key[1], "note", "lost")); status !=
 		http.StatusSeeOther {
 		t.Errorf("got %d", status)
 	}
