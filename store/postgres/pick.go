@@ -77,23 +77,23 @@ func (v *view) first(t *terms, o order) (best grant, err error) {
 				}
 			}
 		}
-		more := false
+		var more []*source
 		for _, s := range sources {
 			if !s.ended && (best.candidate == nil || !at.less(s.last)) {
-				more = true
-				if err := v.extend(t, s); err != nil {
-					return best, err
-				}
+				more = append(more, s)
 			}
 		}
-		if !more {
+		if len(more) == 0 {
 			return best, nil
+		}
+		if err := v.extend(t, more); err != nil {
+			return best, err
 		}
 	}
 }
 
-// readied returns the sources of a claim. What was left out because of limits is read again if a limit may have become
-// free since.
+// readied returns the sources of a claim, each with its first lanes. What was left out because of limits is read again
+// if a limit may have become free since.
 func (v *view) readied(t *terms, o order) (all []*source, err error) {
 	if v.released {
 		v.dropShut()
@@ -107,6 +107,7 @@ func (v *view) readied(t *terms, o order) (all []*source, err error) {
 		v.dropShut()
 		v.shut = limits
 	}
+	var missing []*source
 	for _, place := range t.From {
 		sets, err := v.sets(t, place)
 		if err != nil {
@@ -117,9 +118,12 @@ func (v *view) readied(t *terms, o order) (all []*source, err error) {
 				if suspect && t.Suspects == job.NoSuspects || !suspect && t.Suspects == job.OnlySuspects {
 					continue
 				}
-				s, err := v.sourceOf(t, sourceKey{place, requires, suspect, o})
-				if err != nil {
-					return nil, err
+				key := sourceKey{place, requires, suspect, o}
+				s := v.sources[key]
+				if s == nil {
+					s = newSource(key)
+					missing = append(missing, s)
+					v.sources[key] = s
 				}
 				if !slices.Contains(all, s) {
 					all = append(all, s)
@@ -127,22 +131,15 @@ func (v *view) readied(t *terms, o order) (all []*source, err error) {
 			}
 		}
 	}
+	if err := v.extend(t, missing); err != nil {
+		return nil, err
+	}
 	return all, v.readTurns(t)
 }
 
 // dropShut lets the sources be read again that left lanes out because of limits.
 func (v *view) dropShut() {
 	maps.DeleteFunc(v.sources, func(_ sourceKey, s *source) bool { return s.shut })
-}
-
-// sourceOf returns a source with the first lanes.
-func (v *view) sourceOf(t *terms, key sourceKey) (s *source, err error) {
-	if s = v.sources[key]; s == nil {
-		s = newSource(key)
-		v.sources[key] = s
-		err = v.extend(t, s)
-	}
-	return s, err
 }
 
 const selectTurns = "SELECT owner, at FROM turn WHERE owner = ANY ($1)"
@@ -208,13 +205,25 @@ LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_no
 ORDER BY l.entered, l.eldest, l.id, h.entered, h.n`
 )
 
-// extend reads the next lanes of a source.
-func (v *view) extend(t *terms, s *source) error {
+// extend reads the next lanes of sources, in one round trip.
+func (v *view) extend(t *terms, sources []*source) error {
+	p := &pgx.Batch{}
+	for _, s := range sources {
+		v.queueNext(p, t, s)
+	}
+	if p.Len() == 0 {
+		return nil
+	}
+	return v.q.SendBatch(v.ctx, p).Close()
+}
+
+// queueNext adds the statement that reads the next lanes of a source.
+func (v *view) queueNext(p *pgx.Batch, t *terms, s *source) {
 	owners, groups, closed := v.leftOut(t, s)
 	s.shut = s.shut || closed || len(owners)+len(groups) > 0
 	if closed {
 		s.ended = true
-		return nil
+		return
 	}
 	statement, lanes, jobs := selectByTurn, min(max(firstLanes, 2*len(s.lanes)), mostLanes), min(t.N+1, mostJobs)
 	switch s.order {
@@ -224,25 +233,22 @@ func (v *view) extend(t *terms, s *source) error {
 		lanes = math.MaxInt32 // there are few suspects
 	}
 	jobs = max(jobs, fewJobs)
-	rows, err := v.q.Query(v.ctx, statement, pg.Stored(string(s.Kind)), pg.Stored(string(s.State)), s.suspect, s.last.a,
-		s.last.b, s.last.c, pgtype.UUID{Bytes: s.id, Valid: true}, owners, groups, lanes, jobs,
-		s.requires)
-	if err != nil {
+	p.Queue(statement, pg.Stored(string(s.Kind)), pg.Stored(string(s.State)), s.suspect, s.last.a, s.last.b, s.last.c,
+		pgtype.UUID{Bytes: s.id, Valid: true}, owners, groups, lanes, jobs, s.requires).Query(func(rows pgx.Rows) error {
+		read := 0
+		_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (bool, error) {
+			var r laneRow
+			if err := r.scan(row); err != nil {
+				return false, err
+			}
+			if v.addLane(s, &r, jobs) {
+				read++
+			}
+			return true, nil
+		})
+		s.ended = read < lanes
 		return err
-	}
-	read := 0
-	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (bool, error) {
-		var r laneRow
-		if err := r.scan(row); err != nil {
-			return false, err
-		}
-		if v.addLane(s, &r, jobs) {
-			read++
-		}
-		return true, nil
 	})
-	s.ended = read < lanes
-	return err
 }
 
 // laneRow is a lane with one of its first jobs, or without any.
