@@ -20,18 +20,21 @@ func (e *Engine) dispatch(ctx context.Context) {
 		worked := false
 		wait := e.trySuspect(ctx)
 		for _, p := range e.kindsNow().pools {
-			n := 0
 			if wait {
 				break
 			}
 			e.mu.Lock()
-			if p.search && p.free > 0 {
-				p.search = false
-				n = e.takeSlots(p, p.free)
+			n := e.takeSlots(p, p.waiting)
+			rest := p.waiting
+			if n > 0 {
+				p.waiting = 0
+			}
+			if rest < unknown {
+				rest -= n
 			}
 			e.mu.Unlock()
 			if n > 0 {
-				e.claim(ctx, p, n)
+				e.claim(ctx, p, n, rest)
 				worked = true
 			}
 		}
@@ -46,8 +49,9 @@ func (e *Engine) dispatch(ctx context.Context) {
 	}
 }
 
-// claim claims jobs for n slots that the caller has taken, starts them, and frees the slots that stay empty.
-func (e *Engine) claim(ctx context.Context, p *pool, n int) {
+// claim claims jobs for n slots that the caller has taken, starts them, and frees the slots that stay empty. rest is how
+// many more may be claimable, if all n are granted.
+func (e *Engine) claim(ctx context.Context, p *pool, n, rest int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
 		Worker: e.name, From: e.statesOf(p), Labels: e.options.Labels, N: n, Lease: e.options.Lease, Now: now,
@@ -63,7 +67,7 @@ func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(jobs) == n {
-		p.search = true
+		p.expect(rest)
 	}
 	p.free += n - len(jobs)
 	e.steps.Add(len(jobs) - n)
@@ -98,12 +102,10 @@ func (e *Engine) workOn(ctx context.Context, r *Run) {
 func (e *Engine) finish(p *pool, r *Run) {
 	r.running.cancel(nil)
 	e.mu.Lock()
-	if e.running[r.id] == r.running {
-		delete(e.running, r.id)
-	}
 	alone := e.suspects.alone == r.id
 	p.busy--
 	p.free++
+	e.leave(r.running, r.id)
 	e.mu.Unlock()
 	if alone {
 		e.accompanied(r.id)
@@ -116,8 +118,21 @@ func (e *Engine) finish(p *pool, r *Run) {
 func (e *Engine) release(r *running, id job.ID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.leave(r, id)
+}
+
+// leave removes a job from those that this engine works on, and notifies its waiters if it has ended. The caller holds
+// mu.
+func (e *Engine) leave(r *running, id job.ID) {
 	if e.running[id] == r {
 		delete(e.running, id)
+	}
+	if !r.ended {
+		return
+	}
+	r.ended = false
+	for _, w := range e.waiters[id] {
+		signal(w.woken)
 	}
 }
 

@@ -166,7 +166,7 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 		store:        store, options: o, meter: o.Meter, random: o.Rand,
 		entropy: &lockedEntropy{MonotonicEntropy: ulid.Monotonic(o.Entropy, 0)},
 		running: map[job.ID]*running{}, waiters: map[job.ID][]*waiter{},
-		shared: &pool{total: o.Slots, free: o.Slots, search: true},
+		shared: &pool{total: o.Slots, free: o.Slots, waiting: unknown},
 		wake:   make(chan struct{}, 1), parking: make(chan struct{}, 1),
 	}
 	e.topics = slices.Sorted(maps.Keys(o.Deliver))
@@ -311,28 +311,37 @@ func (e *Engine) Run(ctx context.Context) error {
 }
 
 // onHints handles the store's hints: it wakes the dispatcher, cancels steps whose claim has ended, and notifies
-// waiters.
+// waiters. Those of a job that ended by its step are notified when its slot is free, so that what they submit next can
+// begin at once.
 func (e *Engine) onHints(hints []job.Hint) {
-	work := false
+	work, suspects, all := false, false, e.kindsNow()
 	e.mu.Lock()
 	woken := e.woken[:0]
 	e.woken = nil
 	for i := range hints {
 		h := &hints[i]
-		if w := e.workOf(h.Kind); h.Free && w != nil && w.Steps[h.State] != nil {
+		if w := all.works[h.Kind]; h.Free && w != nil && w.Steps[h.State] != nil {
+			all.poolOf(h.Kind).expect(1)
+			work, suspects = true, suspects || h.Record == nil || h.Record.Suspect()
+		}
+		if all.releases(h) {
+			all.poolOf(h.Kind).expect(1)
 			work = true
 		}
-		switch r := e.running[h.Job]; {
+		r := e.running[h.Job]
+		switch {
 		case r == nil && (h.Ended || h.Free):
 			e.progress.drop(h.Job)
 		case r == nil:
 		case h.Epoch > r.epoch.Load() && (h.Ended || h.Free):
 			r.cancel(errLost)
-		case h.Epoch == r.epoch.Load() && !h.Ended && !h.Free:
+		case h.Epoch == r.epoch.Load() && h.Ended:
+			r.ended = true
+		case h.Epoch == r.epoch.Load() && !h.Free:
 			r.heed(h.Record)
 		}
 		for _, w := range e.waiters[h.Job] {
-			if w.hint(h) {
+			if w.hint(h) && (r == nil || !r.ended) {
 				woken = append(woken, w)
 			}
 		}
@@ -344,9 +353,10 @@ func (e *Engine) onHints(hints []job.Hint) {
 	clear(woken)
 	e.mu.Lock()
 	e.woken = woken[:0]
+	e.suspects.search = e.suspects.search || suspects
 	e.mu.Unlock()
 	if work {
-		e.wakeDispatcher()
+		signal(e.wake)
 	}
 }
 
@@ -354,7 +364,7 @@ func (e *Engine) onHints(hints []job.Hint) {
 func (e *Engine) wakeDispatcher() {
 	e.mu.Lock()
 	for _, p := range e.kindsNow().pools {
-		p.search = true
+		p.expect(unknown)
 	}
 	e.suspects.search = true
 	e.mu.Unlock()

@@ -45,7 +45,7 @@ func (e *Engine) Tick(ctx context.Context) error {
 		return nil
 	}
 	e.work, e.lasting = ctx, context.WithoutCancel(ctx)
-	e.claim(ctx, e.shared, e.takeSlots(e.shared, e.shared.free))
+	e.claim(ctx, e.shared, e.takeSlots(e.shared, e.shared.free), 0)
 	e.steps.Wait()
 	return e.overdue(ctx)
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"math"
+
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -9,10 +11,18 @@ import (
 type pool struct {
 	states []job.KindState
 	total  int
-	free   int  // the engine's mu guards it; a claim takes slots and frees those that stay empty
-	busy   int  // with a step in them; mu guards it
-	search bool // there may be jobs to claim; mu guards it
+	free   int // the engine's mu guards it; a claim takes slots and frees those that stay empty
+	busy   int // with a step in them; mu guards it
+	// how many jobs may be claimable, at most unknown; mu guards it. A claim takes no more slots, because those that it
+	// has are missing to new jobs, which are claimed in the commit that creates them
+	waiting int
 }
+
+// unknown is any number of jobs.
+const unknown = math.MaxInt32
+
+// expect adds jobs that may be claimable. The caller holds mu.
+func (p *pool) expect(n int) { p.waiting = min(p.waiting+n, unknown) }
 
 // takeSlots takes up to n free slots. The caller holds mu.
 func (e *Engine) takeSlots(p *pool, n int) int {

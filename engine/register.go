@@ -19,6 +19,30 @@ type kinds struct {
 
 func (e *Engine) kindsNow() *kinds { return e.kinds.Load() }
 
+// poolOf returns the pool of a kind.
+func (k *kinds) poolOf(kind job.Kind) *pool {
+	if p := k.own[kind]; p != nil {
+		return p
+	}
+	return k.pools[0]
+}
+
+// Releases reports whether a limit may count one job fewer since the change of a hint, so that another job of its kind is
+// claimable.
+func (e *Engine) Releases(h *job.Hint) bool { return e.kindsNow().releases(h) }
+
+func (k *kinds) releases(h *job.Hint) bool {
+	for i := range k.limits {
+		l := &k.limits[i]
+		counts := len(l.Guard)+len(l.Occupy) == 0 || slices.Contains(l.Guard, h.State) ||
+			slices.Contains(l.Occupy, h.State)
+		if l.Kind == h.Kind && (h.Ended || h.Free || !counts) {
+			return true
+		}
+	}
+	return false
+}
+
 // workOf returns the work of a kind, or nil.
 func (e *Engine) workOf(k job.Kind) *Work { return e.kindsNow().works[k] }
 
@@ -167,6 +191,6 @@ func (e *Engine) install(w *Work) {
 			p.states = append(p.states, job.KindState{Kind: w.kind(), State: s.State})
 		}
 	}
-	p.search = true
+	p.expect(unknown)
 	e.kinds.Store(next)
 }
