@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
@@ -53,6 +54,7 @@ type Options struct {
 	Leases       int            // records of leased jobs kept at hand for workers' reports; defaults to 100,000
 	Watchers     int            // event streams at once; defaults to 1000. One owner of tokens has a quarter
 	Requests     int            // requests of one owner of tokens at once; defaults to 1024
+	PollAgain    time.Duration  // between claims of a long poll for what no change reports; defaults to 1 s
 	Log          *slog.Logger   // defaults to none
 
 	// Workers lists the workers of applications that do not claim over the API; defaults to none.
@@ -131,6 +133,9 @@ func New(o Options) *Server {
 	if o.Watchers <= 0 {
 		o.Watchers = 1000
 	}
+	if o.PollAgain <= 0 {
+		o.PollAgain = time.Second
+	}
 	if o.Requests <= 0 {
 		o.Requests = 1024
 	}
@@ -138,7 +143,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(),
-		exact: map[string]exact{}, hub: hub.New(), endings: newEnded(o.Engine.Clock().Now), leases: newLeases(o.Leases),
+		exact: map[string]exact{}, hub: hub.New(o.Engine.Releases), endings: newEnded(o.Engine.Clock().Now), leases: newLeases(o.Leases),
 		registry: workers.New(o.Engine.Clock().Now),
 		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams",
 			max(1, o.Watchers/4))}

@@ -22,7 +22,6 @@ const (
 	maxPlaces = 100
 	maxWait   = 60.0   // seconds
 	maxLease  = 3600.0 // seconds
-	pollAgain = time.Second
 )
 
 func checkWorker(op, worker string, lease float64) error {
@@ -160,7 +159,7 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *api.Claim) ([]j
 	defer stop()
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
-	again := time.NewTicker(pollAgain)
+	again := time.NewTicker(s.PollAgain)
 	defer again.Stop()
 	for {
 		jobs, err := s.granted(r.Context(), c)

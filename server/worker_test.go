@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/servertest"
+	"github.com/stagepost/stagepost/store/mem"
 )
 
 var posted = []job.KindState{{Kind: "test.letter", State: "Posted"}}
@@ -183,6 +185,63 @@ func TestLongPoll(t *testing.T) {
 	jobs, err := w.Client.Claim(t.Context(), client.Claim{Worker: "coach", From: posted, N: 1, Wait: 0.05})
 	if err != nil || len(jobs) != 0 {
 		t.Errorf("got %+v, %v", jobs, err)
+	}
+}
+
+// announced sends the name of the worker after each claim.
+type announced struct {
+	job.Store
+	by chan string
+}
+
+func (s announced) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
+	jobs, err := s.Store.Claim(ctx, c)
+	s.by <- c.Worker
+	return jobs, err
+}
+
+// TestLongPollAfterLimit: a worker that polls gets the job that a limit blocked when another one leaves what the limit
+// counts. The poll claims again only for that. The control polls without a limit.
+func TestLongPollAfterLimit(t *testing.T) {
+	for _, limited := range []bool{true, false} {
+		work := engine.Work{Life: servertest.Letter, Prefix: "let", Outside: true}
+		if limited {
+			work.Limits = []job.Limit{{Name: "one", Kind: "test.letter", Guard: []lc.State{"Posted"}, Max: 1}}
+		}
+		store := announced{mem.New(), make(chan string, 10)}
+		e, err := engine.New(store, []engine.Work{work}, engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := servertest.Serve(t, server.Options{Engine: e, PollAgain: time.Hour})
+		first, second := w.Post(engine.Order{}).ID, w.Post(engine.Order{}).ID
+		mine := claimJobs(w, "coach", 1)
+		if len(mine) != 1 || mine[0].ID != first {
+			t.Fatalf("got %+v", mine)
+		}
+		if more := claimJobs(w, "mule", 1); limited != (len(more) == 0) {
+			t.Fatalf("control: limited %t, claimed %+v", limited, more)
+		} else if !limited {
+			continue
+		}
+		got := make(chan []client.Leased, 1)
+		go func() {
+			jobs, err := w.Client.Claim(t.Context(), client.Claim{Worker: "mule", From: posted, N: 1, Wait: 20})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- jobs
+		}()
+		for range 4 { // the last two are those of the poll before it waits, and after it has begun to wait
+			<-store.by
+		}
+		if _, err := w.Client.Report(t.Context(), client.Reports{Worker: "coach", Reports: []client.Report{
+			{Job: first, Epoch: mine[0].Epoch}}}); err != nil {
+			t.Fatal(err)
+		}
+		if jobs := <-got; len(jobs) != 1 || jobs[0].ID != second {
+			t.Errorf("got %+v", jobs)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@
 package hub
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -11,7 +12,8 @@ import (
 // Hub wakes waiting requests: event streams by job, long polls by kind and state. A hint carries no data; the request
 // that it wakes reads the record. So a slow reader causes no queue.
 type Hub struct {
-	busy atomic.Int64 // waiting requests; if 0, Notify returns at once
+	busy     atomic.Int64         // waiting requests; if 0, Notify returns at once
+	releases func(*job.Hint) bool // whether another job of the kind may have become claimable too
 
 	mu     sync.Mutex // guards the rest
 	jobs   map[job.ID][]chan struct{}
@@ -20,9 +22,10 @@ type Hub struct {
 	closed bool
 }
 
-// New returns a hub in which no request waits.
-func New() *Hub {
-	return &Hub{jobs: map[job.ID][]chan struct{}{}, states: map[job.KindState][]chan struct{}{},
+// New returns a hub in which no request waits. releases reports whether a change lets another job of its kind be claimed,
+// because a limit counts one fewer.
+func New(releases func(*job.Hint) bool) *Hub {
+	return &Hub{releases: releases, jobs: map[job.ID][]chan struct{}{}, states: map[job.KindState][]chan struct{}{},
 		done: make(chan struct{})}
 }
 
@@ -46,20 +49,32 @@ func (h *Hub) Notify(hints []job.Hint) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, hint := range hints {
+	for i := range hints {
+		hint := &hints[i]
 		for _, c := range h.jobs[hint.Job] {
 			wake(c)
 		}
-		if !hint.Free {
-			continue
+		if hint.Free {
+			wakeOne(h.states[job.KindState{Kind: hint.Kind, State: hint.State}])
 		}
-		for _, c := range h.states[job.KindState{Kind: hint.Kind, State: hint.State}] {
-			if wake(c) {
-				break // one job, one worker
-			}
+		if len(h.states) > 0 && h.releases(hint) {
+			h.wakeKind(hint.Kind)
 		}
 	}
 }
+
+// wakeKind wakes one request for each state of a kind, because the limit does not tell in which one a job waits. The
+// caller holds mu.
+func (h *Hub) wakeKind(kind job.Kind) {
+	for at, waiting := range h.states {
+		if at.Kind == kind {
+			wakeOne(waiting)
+		}
+	}
+}
+
+// wakeOne wakes the first that waits: one job, one worker.
+func wakeOne(waiting []chan struct{}) { _ = slices.ContainsFunc(waiting, wake) }
 
 // wake reports whether c was waiting.
 func wake(c chan struct{}) bool {
