@@ -13,6 +13,7 @@ import (
 // Conditions of PostgreSQL.
 const (
 	UniqueViolation  = "23505"
+	DivisionByZero   = "22012"
 	DiskFull         = "53100"
 	LockNotAvailable = "55P03" // after lock_timeout
 )

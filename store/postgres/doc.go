@@ -21,8 +21,10 @@
 // the values, each operation runs in a transaction of its own, so that only the faulty one fails.
 //
 // The writer remembers the records that it wrote last. If it has all that its operations need, it locks their rows and
-// reads only the versions, which every change raises; it reads a record whose version is another one. What a transition
-// leaves as it is, such as the data of a job, is not written again.
+// reads only the versions, which every change raises; it reads a record whose version is another one. Jobs that workers
+// have claimed, other than batches, are not even locked: nearly always nobody else changes them. The statement that
+// writes them fails if one has another version, and the transaction begins again and locks and reads what it needs, as
+// do the next 100. What a transition leaves as it is, such as the data of a job, is not written again.
 //
 // Transactions are READ COMMITTED. Each statement sees what was committed before it began, and locks come before the
 // reads that depend on them. All servers take locks in one order:
@@ -33,14 +35,15 @@
 //  4. the counters that the operations raise (table given), by name: the numbers of a kind, of rows, of messages, of
 //     the audit log,
 //  5. the records: jobs, and the batches whose counts may change, by id (FOR UPDATE). The batch is locked with the job,
-//     so that of two jobs that end at once the second one sees the first as ended,
+//     so that of two jobs that end at once the second one sees the first as ended; remembered jobs that workers have
+//     claimed are locked when they are written, after 7, by row,
 //  6. messages, by key,
 //  7. jobs to be claimed, with SKIP LOCKED, which waits for nothing,
 //  8. counts and turns, by key; the counts of each server are in rows of their own, and their sum counts,
 //  9. the advisory locks of lanes, by number.
 //
 // Should two transactions wait for each other nevertheless (a job gets a batch's lock late because it has changed
-// meanwhile), PostgreSQL ends one, and the store tries again.
+// meanwhile, or a claimed job is changed by two servers), PostgreSQL ends one, and the store tries again.
 //
 // A row number gives the order of creation. Its counter is locked until the commit, as is that of each kind's numbers,
 // so that both increase in the order in which jobs become visible, and a cursor of a list skips none.

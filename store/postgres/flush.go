@@ -90,6 +90,7 @@ func (b *batch) flush() error {
 	o := b.outcome()
 	b.result = o
 	list := o.ordered()
+	b.checkTrusted(&p, o)
 	b.writePurged(&p, o.purged)
 	b.writeJobs(&p, list)
 	b.writeMessages(&p)
@@ -150,6 +151,7 @@ func tagRows(of []*record) []any {
 
 func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
 	var added, changed, transited []record
+	var before [2][]*record // of changed and transited
 	var entries []entry
 	var work []taskOf
 	var untagged, tagged []*record
@@ -158,9 +160,9 @@ func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
 		case f.before == nil:
 			added = append(added, f.after)
 		case f.before.stays(&f.after):
-			transited = append(transited, f.after)
+			transited, before[1] = append(transited, f.after), append(before[1], f.before)
 		default:
-			changed = append(changed, f.after)
+			changed, before[0] = append(changed, f.after), append(before[0], f.before)
 		}
 		if f.before == nil || !slices.Equal(f.before.job.Tags, f.after.job.Tags) {
 			tagged = append(tagged, &f.after)
@@ -176,10 +178,10 @@ func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
 	insertRows(p, &made, added)
 	insertRows(p, &now, added)
 	if len(changed) > 0 {
-		p.Queue(updateNow, now.args(changed)...)
+		p.Queue(updateNow, append(now.args(changed), versions(before[0]))...)
 	}
 	if len(transited) > 0 {
-		p.Queue(updateTransition, transition.args(transited)...)
+		p.Queue(updateTransition, append(transition.args(transited), versions(before[1]))...)
 	}
 	insertRows(p, &events, entries)
 	if len(work) > 0 {

@@ -38,6 +38,9 @@ type operation struct {
 	done chan error
 }
 
+// claims reports whether an operation only claims jobs.
+func (o *operation) claims() bool { return o.queue && len(o.created)+len(o.changes) == 0 }
+
 // do carries out an operation with those of other callers.
 func (s *Store) do(ctx context.Context, name string, o *operation) error {
 	unavailable := func(err error) error { return &job.Error{Op: name, Kind: job.Unavailable, Err: err} }

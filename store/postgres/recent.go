@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -86,11 +87,24 @@ JOIN job_now j ON j.n = v.n ORDER BY v.i FOR UPDATE OF j`
 )
 
 // recall locks the records that the operations need, and reads only their versions, if the store remembers all of them.
-// Otherwise it does nothing and returns false. Records that were changed elsewhere are read by [batch.readStale].
+// Otherwise it does nothing and returns false. Records that were changed elsewhere are read by [batch.readStale]. With
+// trusts, jobs that workers have claimed are neither locked nor read, and new jobs are not searched for: the statements
+// that write them fail if that was wrong; see [batch.checkTrusted].
 func (b *batch) recall(p *pgx.Batch, ops []*operation) bool {
 	list, created, all := b.s.recent.needed(b.needs.Jobs, ops)
 	if !all || len(b.needs.Keys) > 0 {
 		return false
+	}
+	if b.trusts {
+		created = nil
+		list = slices.DeleteFunc(list, func(r *record) bool {
+			trusted := r.job.Claimed() && r.job.Children == job.Children{}
+			if trusted {
+				b.trusted = append(b.trusted, r)
+				b.setRead(r)
+			}
+			return trusted
+		})
 	}
 	if len(created) > 0 {
 		p.Queue(selectTaken, storedAll(created)).Query(func(rows pgx.Rows) error {
@@ -107,6 +121,26 @@ func (b *batch) recall(p *pgx.Batch, ops []*operation) bool {
 		})
 	}
 	return true
+}
+
+// lockSame locks records and fails with [pg.DivisionByZero] if one does not have its version.
+const lockSame = `SELECT 1 / (count(*) = cardinality($1))::int FROM
+ (SELECT FROM unnest($1::bigint[], $2::bigint[]) AS v (n, was) JOIN job_now j ON j.n = v.n AND j.version = v.was
+  ORDER BY v.n FOR UPDATE OF j) same`
+
+// checkTrusted checks the trusted records that the transaction does not update, which checks the others.
+func (b *batch) checkTrusted(p *pgx.Batch, o *outcome) {
+	rest := slices.DeleteFunc(b.trusted, func(r *record) bool { return o.jobs[r.job.ID] != nil })
+	if len(rest) == 0 {
+		return
+	}
+	slices.SortFunc(rest, func(a, b *record) int { return cmp.Compare(a.n, b.n) })
+	p.Queue(lockSame, values(rest, func(r **record) int64 { return (*r).n }), versions(rest))
+}
+
+// versions are the versions of records.
+func versions(of []*record) []int64 {
+	return values(of, func(r **record) int64 { return (*r).job.Version })
 }
 
 // needed returns the remembered records of those that operations need, in the order of their ids, and the ids of new

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -157,6 +158,90 @@ func TestRememberedElsewhere(t *testing.T) {
 	check(t, err)
 	if got, err := a.Create(ctx, newJob(storetest.Step, "tst_3")); err != nil || got[0].Version != 2 {
 		t.Errorf("a new job that exists elsewhere: %v, %v", got, err)
+	}
+}
+
+// TestTrusted: a job that a worker has claimed and the server remembers is neither locked nor read before it is written.
+// If it was changed or removed elsewhere, the answers and the records are those of a server that remembers nothing.
+func TestTrusted(t *testing.T) {
+	ctx := t.Context()
+	var elsewhere *Store
+	move := func(j *job.Job, event lifecycle.Event, by lifecycle.Actor) {
+		t.Helper()
+		c, err := storetest.Transition(storetest.Step, *j, event, by, start)
+		check(t, err)
+		results, err := elsewhere.Commit(ctx, c)
+		check(t, moved(results, err))
+		*j = results[0].Job
+	}
+	before := map[string]func(*job.Job){
+		"nothing": func(*job.Job) {},
+		"changed": func(j *job.Job) {
+			results, err := elsewhere.Commit(ctx, job.Change{Job: j.ID, Version: j.Version, At: start,
+				Set: job.Fields{Message: new("elsewhere")}})
+			check(t, moved(results, err))
+			*j = results[0].Job
+		},
+		"cancelled": func(j *job.Job) { move(j, "cancel", lifecycle.Operator) },
+		"purged": func(j *job.Job) {
+			move(j, "cancel", lifecycle.Operator)
+			move(j, "delete", lifecycle.Timer)
+			check(t, moved(elsewhere.Commit(ctx, job.Change{Job: j.ID, Version: j.Version, Purge: true, At: start})))
+		},
+	}
+	// known is the job as its worker knows it, present as it is
+	ops := map[string]func(known, present *job.Job) job.Change{
+		"move": func(known, _ *job.Job) job.Change {
+			c, err := storetest.Transition(storetest.Step, *known, "begin", lifecycle.Worker, start)
+			check(t, err)
+			return c
+		},
+		"set":    func(known, _ *job.Job) job.Change { return job.Change{Job: known.ID, Epoch: known.Epoch, At: start} },
+		"newest": func(_, now *job.Job) job.Change { return job.Change{Job: now.ID, Version: now.Version, At: start} },
+		"stale": func(known, _ *job.Job) job.Change {
+			return job.Change{Job: known.ID, Version: known.Version + 5, At: start}
+		},
+		"purge": func(_, now *job.Job) job.Change {
+			return job.Change{Job: now.ID, Version: now.Version, Purge: true, At: start}
+		},
+	}
+	for _, was := range slices.Sorted(maps.Keys(before)) {
+		for _, op := range slices.Sorted(maps.Keys(ops)) {
+			database, r := newDatabase(t), &tracer{seen: map[string][]any{}}
+			elsewhere = openStore(t, database, Options{CallerTime: true})
+			trusting := openStore(t, database, Options{CallerTime: true, tracer: r})
+			forgetful := openStore(t, database, Options{CallerTime: true})
+			var answers []string
+			for i, s := range []*Store{trusting, forgetful} {
+				id := job.ID(fmt.Sprint("tst_", i))
+				_, err := trusting.Create(ctx, newJob(storetest.Step, id))
+				check(t, err)
+				got, err := trusting.Claim(ctx, job.Claim{Worker: "w", N: 2, Now: start, Lease: time.Hour,
+					From: from("Waiting")})
+				check(t, err)
+				known := got[len(got)-1]
+				if known.ID != id {
+					t.Fatalf("claimed %+v", got)
+				}
+				present := known
+				before[was](&present)
+				clear(r.seen)
+				results, err := s.Commit(ctx, ops[op](&known, &present))
+				check(t, err)
+				after, err := elsewhere.Get(ctx, id)
+				answers = append(answers, fmt.Sprintf("%v %d %s, then %v %d %s %s", job.KindOf(results[0].Err),
+					results[0].Job.Version, results[0].Job.State, job.KindOf(err), after.Version, after.State,
+					after.Message))
+				_, locked := r.seen[lockRecent]
+				if _, read := r.seen[lockJobs]; i == 0 && (read || locked != (was != "nothing")) {
+					t.Errorf("%s, %s: read %t, locked %t", was, op, read, locked)
+				}
+			}
+			if answers[0] != answers[1] {
+				t.Errorf("%s, %s: %s, a server that remembers nothing %s", was, op, answers[0], answers[1])
+			}
+			t.Log(was, op, answers[0])
+		}
 	}
 }
 

@@ -190,13 +190,18 @@ func (t *table[T]) names(prefix string) string {
 	return strings.Join(all, ", ")
 }
 
-// source is an expression that has rows of arguments.
-func (t *table[T]) source() string {
-	all := make([]string, len(t.columns))
+// source is an expression that has rows of arguments: of the columns of the table, and of further ones, each with its
+// type.
+func (t *table[T]) source(more ...string) string {
+	all, names := make([]string, len(t.columns)), t.names("")
 	for i := range t.columns {
 		all[i] = fmt.Sprintf("$%d::%s", i+1, t.columns[i].typed())
 	}
-	return "unnest(" + strings.Join(all, ", ") + ") AS v (" + t.names("") + ")"
+	for _, one := range more {
+		name, kind, _ := strings.Cut(one, " ")
+		all, names = append(all, fmt.Sprintf("$%d::%s[]", len(all)+1, kind)), names+", "+name
+	}
+	return "unnest(" + strings.Join(all, ", ") + ") AS v (" + names + ")"
 }
 
 // insert is a statement that inserts rows.
@@ -204,11 +209,13 @@ func (t *table[T]) insert() string {
 	return "INSERT INTO " + t.name + " (" + t.names("") + ") SELECT " + t.names("v.") + " FROM " + t.source()
 }
 
-// update is a statement that updates rows by the first column.
+// update is a statement that updates rows by the first column if they have the versions of the last argument. It fails
+// with [pg.DivisionByZero] if one has another version or is missing.
 func (t *table[T]) update() string {
-	key := t.columns[0].name
-	return "UPDATE " + t.name + " t SET (" + t.names("") + ") = ROW (" + t.names("v.") + ") FROM " + t.source() +
-		" WHERE t." + key + " = v." + key
+	key, was := t.columns[0].name, fmt.Sprintf("$%d::bigint[]", len(t.columns)+1)
+	return "WITH u AS (UPDATE " + t.name + " t SET (" + t.names("") + ") = ROW (" + t.names("v.") + ") FROM " +
+		t.source("was bigint") + " WHERE t." + key + " = v." + key + " AND t.version = v.was RETURNING 1)\n" +
+		"SELECT 1 / (count(*) = cardinality(" + was + "))::int FROM u"
 }
 
 // put is a statement that inserts rows or replaces those with the same keys.

@@ -26,6 +26,8 @@ type writer struct {
 	s    *Store
 	conn *pgx.Conn // nil: not connected
 	seq  int64     // of the last transaction
+	// transactions that trust no remembered record: many after one for which that was wrong
+	wary int
 }
 
 // run carries out operations until the store is closed.
@@ -88,6 +90,8 @@ func (w *writer) group(first *operation) int {
 		}
 		return err != nil
 	})
+	// claims first: while other jobs wait, those of the other operations cannot be claimed in the same commit
+	slices.SortStableFunc(ops, func(a, b *operation) int { return number(!a.claims()) - number(!b.claims()) })
 	if w.s.grouped != nil {
 		w.s.grouped(len(ops))
 	}
@@ -119,6 +123,7 @@ func (w *writer) carryOut(ops []*operation) {
 // store ends. All attempts have one number, so that no operation is carried out twice.
 func (w *writer) retry(ops []*operation) error {
 	w.seq++
+	w.wary = max(0, w.wary-1)
 	began, wait, duplicates := time.Now(), w.s.options.RetryAfter, 0
 	var b *batch // of the last attempt
 	for due := true; ; {
@@ -145,6 +150,10 @@ func (w *writer) retry(ops []*operation) error {
 				continue
 			}
 		}
+		if next != nil && next.trusts && mistrusted(err) {
+			w.wary = longWary
+			continue
+		}
 		if pg.State(err) == pg.UniqueViolation {
 			if duplicates++; duplicates > mostDuplicates {
 				return persistent{err}
@@ -164,6 +173,16 @@ func (w *writer) retry(ops []*operation) error {
 			wait = min(2*wait, time.Second)
 		}
 	}
+}
+
+// longWary is how many transactions follow one that failed because a trusted record was changed elsewhere, before one
+// trusts again. If all records are changed by turns on several servers, one of so many is tried twice.
+const longWary = 100
+
+// mistrusted reports whether an attempt failed because a remembered record is not that of the database, or because a new
+// job exists.
+func mistrusted(err error) bool {
+	return pg.State(err) == pg.DivisionByZero || pg.State(err) == pg.UniqueViolation
 }
 
 // mostDuplicates bounds the attempts after a unique violation. Another server may have been first; more than a few are
@@ -190,6 +209,7 @@ func (w *writer) attempt(ops []*operation, due bool) (b *batch, applied bool, er
 		}
 	}()
 	one := w.s.newBatch(ctx, w.conn)
+	one.trusts = w.wary == 0
 	missed, err := one.prepare(ctx, ops, w.seq, due)
 	if err == nil && missed {
 		applied, err = w.resolve(ctx)
@@ -327,11 +347,8 @@ func (w *writer) connect(ctx context.Context) error {
 }
 
 // writerSettings are those of the connection that writes. A transaction whose server is gone does not keep its locks.
-// Plans are made once: with planSettings they do not depend on the values, and to make them takes longer than to
-// execute most of them.
 var writerSettings = []string{"SET synchronous_commit = on", "SET idle_in_transaction_session_timeout = '15s'",
-	"SET lock_timeout = '10s'", "SET default_transaction_isolation = 'read committed'",
-	"SET plan_cache_mode = force_generic_plan"}
+	"SET lock_timeout = '10s'", "SET default_transaction_isolation = 'read committed'"}
 
 // rollBack ends a transaction that is not to be committed.
 func (w *writer) rollBack() {
