@@ -21,7 +21,7 @@ type batch struct {
 	clock   time.Time // of the database
 	needs   rules.Needs
 	known   rules.Known
-	writes  rules.Writes
+	writes  *rules.Writes      // those of the writer: the next transaction uses their memory again
 	rows    map[job.ID]*record // that were read and are locked
 	row     int64              // highest row number
 	crowds  map[job.ID]job.ID  // of new jobs

@@ -147,7 +147,7 @@ func (c content) Put(ctx context.Context, p *transfer.Part) error {
 		o.holds = exclusive
 	}
 	o.apply = func(b *batch) error {
-		w := &b.writes
+		w := b.writes
 		w.Messages = append(w.Messages, p.Messages...)
 		w.Audits = append(w.Audits, p.Audit...)
 		w.Put = append(w.Put, p.Holds...)

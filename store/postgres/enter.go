@@ -165,7 +165,7 @@ func (b *batch) markLanes(p *pgx.Batch) {
 
 // holdLanes marks the lanes of new holds, and no others any more if a hold was released or replaced.
 func (b *batch) holdLanes(p *pgx.Batch) {
-	w := &b.writes
+	w := b.writes
 	ends := len(w.Released) > 0
 	for i := range w.Put {
 		ends = ends || slices.ContainsFunc(b.known.Holds, func(h job.Hold) bool { return h.Scope == w.Put[i].Scope })

@@ -159,7 +159,7 @@ func forge(t *testing.T, s *Store, id job.ID, change func([]job.Event) []job.Eve
 			e.Seq = int64(i + 1)
 			e.Seal(prev)
 			prev = e.Hash
-			if _, err := tx.Exec(ctx, events.insert(), events.args([]entry{{n: n, event: e}})...); err != nil {
+			if _, err := tx.Exec(ctx, events.insert(), events.args([]*entry{{n: n, event: e}})...); err != nil {
 				return err
 			}
 			number := numbers[min(i, len(numbers)-1)] + int64(max(0, i-len(numbers)+1)) // inserted ones follow

@@ -30,7 +30,7 @@ type outcome struct {
 
 // outcome sums up the writes of each job.
 func (b *batch) outcome() *outcome {
-	o := &outcome{jobs: map[job.ID]*final{}}
+	o := &outcome{jobs: make(map[job.ID]*final, len(b.writes.Jobs))}
 	for i, w := range b.writes.Jobs {
 		if w.After == nil {
 			f := o.jobs[w.Before.ID]
@@ -42,7 +42,7 @@ func (b *batch) outcome() *outcome {
 		}
 		f := o.jobs[w.After.ID]
 		if f == nil {
-			f = &final{tasks: map[string]job.Task{}}
+			f = new(final)
 			if w.Before != nil {
 				f.before = b.rows[w.After.ID]
 			}
@@ -54,6 +54,9 @@ func (b *batch) outcome() *outcome {
 			f.events = append(f.events, entry{n: c.n, event: w.Event})
 		}
 		for _, t := range w.Tasks {
+			if f.tasks == nil {
+				f.tasks = map[string]job.Task{}
+			}
 			f.tasks[t.Name] = t
 		}
 	}
@@ -94,7 +97,7 @@ func (b *batch) flush() error {
 	b.writePurged(&p, o.purged)
 	b.writeJobs(&p, list)
 	b.writeMessages(&p)
-	insertRows(&p, &audits, b.writes.Audits)
+	insertRows(&p, &audits, pointers(b.writes.Audits))
 	b.writeHolds(&p)
 	b.writeGiven(&p)
 	b.writeClock(&p)
@@ -113,7 +116,7 @@ func (b *batch) flush() error {
 	return b.q.SendBatch(b.ctx, &p).Close()
 }
 
-func insertRows[T any](p *pgx.Batch, t *table[T], rows []T) {
+func insertRows[T any](p *pgx.Batch, t *table[T], rows []*T) {
 	if len(rows) > 0 {
 		p.Queue(t.insert(), t.args(rows)...)
 	}
@@ -150,19 +153,19 @@ func tagRows(of []*record) []any {
 }
 
 func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
-	var added, changed, transited []record
+	var added, changed, transited []*record
 	var before [2][]*record // of changed and transited
-	var entries []entry
-	var work []taskOf
+	entries := make([]*entry, 0, len(list))
+	var work []*taskOf
 	var untagged, tagged []*record
 	for _, f := range list {
 		switch {
 		case f.before == nil:
-			added = append(added, f.after)
+			added = append(added, &f.after)
 		case f.before.stays(&f.after):
-			transited, before[1] = append(transited, f.after), append(before[1], f.before)
+			transited, before[1] = append(transited, &f.after), append(before[1], f.before)
 		default:
-			changed, before[0] = append(changed, f.after), append(before[0], f.before)
+			changed, before[0] = append(changed, &f.after), append(before[0], f.before)
 		}
 		if f.before == nil || !slices.Equal(f.before.job.Tags, f.after.job.Tags) {
 			tagged = append(tagged, &f.after)
@@ -170,9 +173,11 @@ func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
 				untagged = append(untagged, f.before)
 			}
 		}
-		entries = append(entries, f.events...)
+		for i := range f.events {
+			entries = append(entries, &f.events[i])
+		}
 		for _, t := range f.tasks {
-			work = append(work, taskOf{f.after.n, t})
+			work = append(work, &taskOf{f.after.n, t})
 		}
 	}
 	insertRows(p, &made, added)
@@ -215,7 +220,7 @@ func (b *batch) writeMessages(p *pgx.Batch) {
 		}
 	}
 	if len(rows) > 0 {
-		p.Queue(putMessages, messages.args(rows)...)
+		p.Queue(putMessages, messages.args(pointers(rows))...)
 	}
 }
 
@@ -227,7 +232,7 @@ func (b *batch) purges(m *job.Message) bool {
 }
 
 func (b *batch) writeHolds(p *pgx.Batch) {
-	w := &b.writes
+	w := b.writes
 	if len(w.Put)+len(w.Released) == 0 {
 		return
 	}
@@ -239,12 +244,12 @@ func (b *batch) writeHolds(p *pgx.Batch) {
 	scope := holds.columns[:6]
 	args := make([]any, len(scope))
 	for i := range scope {
-		args[i] = scope[i].args(gone)
+		args[i] = scope[i].args(pointers(gone))
 	}
 	p.Queue(`DELETE FROM hold h USING unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
  AS v (kind, state, grp, owner, tag, job) WHERE (h.kind, h.state, h.grp, h.owner, h.tag, h.job) =
  (v.kind, v.state, v.grp, v.owner, v.tag, v.job)`, args...)
-	insertRows(p, &holds, slices.DeleteFunc(slices.Clone(w.Holds), func(h job.Hold) bool {
+	insertRows(p, &holds, slices.DeleteFunc(pointers(w.Holds), func(h *job.Hold) bool {
 		return !slices.ContainsFunc(gone, func(g job.Hold) bool { return g.Scope == h.Scope })
 	}))
 }
@@ -257,7 +262,7 @@ type counter struct {
 }
 
 func (b *batch) writeGiven(p *pgx.Batch) {
-	k, c := &b.known, &b.writes.Counters
+	k, c := &b.known, b.writes.Counters
 	var all []counter
 	last := map[job.Kind]rules.KindNumber{}
 	for _, n := range b.writes.Numbers() { // of each kind several, if several operations created jobs
@@ -361,18 +366,15 @@ func (b *batch) writeTurns(p *pgx.Batch) {
 		values(owners, func(o *string) int64 { return b.turns[*o] }))
 }
 
-// hints are those of the jobs that were changed, with their records.
-func (b *batch) hints() (all []job.Hint) {
-	last := map[job.ID]*rules.JobWrite{}
-	for _, w := range b.writes.Jobs {
-		if w.After != nil {
-			last[w.After.ID] = w
+// hints are those of the jobs that were changed, with their records, in the order of the last write of each.
+func (b *batch) hints() []job.Hint {
+	all := make([]job.Hint, 0, len(b.writes.Jobs))
+	for i, w := range b.writes.Jobs {
+		if w.After == nil {
+			continue
 		}
-	}
-	for _, w := range b.writes.Jobs {
-		if w.After != nil && last[w.After.ID] == w {
-			j := *w.After
-			all = append(all, job.HintOf(&j))
+		if f := b.result.jobs[w.After.ID]; f != nil && f.at == i {
+			all = append(all, job.HintOf(w.After))
 		}
 	}
 	return all

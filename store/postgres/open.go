@@ -75,7 +75,10 @@ func Open(ctx context.Context, database string, options Options) (*Store, error)
 	config.ConnConfig.RuntimeParams["application_name"] = options.application("")
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	config.ConnConfig.Tracer = options.tracer
-	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return set(ctx, conn, planSettings) }
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		pg.RegisterArrays(conn.TypeMap())
+		return set(ctx, conn, planSettings)
+	}
 	s := &Store{options: options, config: config, operations: make(chan *operation, mostOperations),
 		closing: make(chan struct{}), closed: make(chan struct{}), given: map[job.KindState]int{},
 		ready: make(chan struct{}, 1)}

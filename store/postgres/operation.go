@@ -109,7 +109,7 @@ func (s *Store) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, err
 	}
 	o.apply = func(b *batch) error {
 		from := len(b.writes.Jobs)
-		list, err := rules.Create(&b.writes, jobs)
+		list, err := rules.Create(b.writes, jobs)
 		if err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 	o.apply = func(b *batch) error {
 		for i := range changes {
 			from := len(b.writes.Jobs)
-			j, err := rules.Commit(&b.writes, &changes[i])
+			j, err := rules.Commit(b.writes, &changes[i])
 			results[i] = job.Result{Err: err}
 			if err := b.schedule(from); err != nil {
 				return err
@@ -231,7 +231,7 @@ func (s *Store) Renew(ctx context.Context, r job.Renewal) ([]job.Lease, error) {
 		mine := r
 		mine.Now = b.at(r.Now)
 		from := len(b.writes.Jobs)
-		lost = rules.Renew(&b.writes, &mine)
+		lost = rules.Renew(b.writes, &mine)
 		return b.schedule(from)
 	}
 	if err := s.do(ctx, "renew", o); err != nil {

@@ -28,7 +28,7 @@ func (s *Store) changeHolds(ctx context.Context, name string, change func(*rules
 	var all []job.Hold
 	o := &operation{needs: func(n *rules.Needs) { n.Hold() }, holds: exclusive}
 	o.apply = func(b *batch) error {
-		if err := change(&b.writes); err != nil {
+		if err := change(b.writes); err != nil {
 			return err
 		}
 		b.setHolds(b.writes.Holds)
@@ -44,7 +44,7 @@ func (s *Store) changeHolds(ctx context.Context, name string, change func(*rules
 // Note is part of job.Store.
 func (s *Store) Note(ctx context.Context, a job.Audit) error {
 	o := &operation{needs: func(n *rules.Needs) { n.Note() }}
-	o.apply = func(b *batch) error { return rules.Note(&b.writes, a) }
+	o.apply = func(b *batch) error { return rules.Note(b.writes, a) }
 	return s.do(ctx, "note", o)
 }
 
@@ -59,7 +59,7 @@ func (s *Store) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
 		if err != nil {
 			return err
 		}
-		rules.Take(&b.writes, &mine, due)
+		rules.Take(b.writes, &mine, due)
 		taken = ownedMessages(due)
 		return nil
 	}
@@ -75,7 +75,7 @@ func (s *Store) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
 // Settle is part of job.Store.
 func (s *Store) Settle(ctx context.Context, results ...job.Message) error {
 	o := &operation{needs: func(n *rules.Needs) { n.Settle(results) }}
-	o.apply = func(b *batch) error { rules.Settle(&b.writes, results); return nil }
+	o.apply = func(b *batch) error { rules.Settle(b.writes, results); return nil }
 	return s.do(ctx, "settle", o)
 }
 
@@ -84,7 +84,7 @@ func (s *Store) Replay(ctx context.Context, now time.Time, keys ...string) ([]jo
 	var again []job.Message
 	o := &operation{needs: func(n *rules.Needs) { n.Replay(keys) }}
 	o.apply = func(b *batch) error {
-		list, err := rules.Replay(&b.writes, b.at(now), keys)
+		list, err := rules.Replay(b.writes, b.at(now), keys)
 		again = ownedMessages(list)
 		return err
 	}

@@ -143,21 +143,39 @@ func (c *column[T]) typed() string {
 	return "bytea[]"
 }
 
-func (c *column[T]) args(rows []T) any {
+func (c *column[T]) args(rows []*T) any {
 	switch {
 	case c.int != nil:
-		return values(rows, c.int)
+		return list(rows, c.int)
 	case c.text != nil:
-		return values(rows, func(r *T) string { return pg.Stored(c.text(r)) })
+		return list(rows, func(r *T) string { return pg.Stored(c.text(r)) })
 	case c.plain != nil:
-		return values(rows, c.plain)
+		return list(rows, c.plain)
 	case c.lane != nil:
-		return values(rows, func(r *T) pgtype.UUID {
+		return list(rows, func(r *T) pgtype.UUID {
 			id := c.lane(r)
 			return pgtype.UUID{Bytes: id, Valid: id != laneID{}}
 		})
 	}
-	return values(rows, c.bytes)
+	return list(rows, c.bytes)
+}
+
+// list returns a value of each row.
+func list[T, V any](rows []*T, f func(*T) V) []V {
+	all := make([]V, len(rows))
+	for i, r := range rows {
+		all[i] = f(r)
+	}
+	return all
+}
+
+// pointers returns the addresses of rows.
+func pointers[T any](rows []T) []*T {
+	all := make([]*T, len(rows))
+	for i := range rows {
+		all[i] = &rows[i]
+	}
+	return all
 }
 
 func values[T, V any](rows []T, f func(*T) V) []V {
@@ -225,7 +243,7 @@ func (t *table[T]) put(keys string) string {
 }
 
 // args are the arguments of the statements.
-func (t *table[T]) args(rows []T) []any {
+func (t *table[T]) args(rows []*T) []any {
 	all := make([]any, len(t.columns))
 	for i := range t.columns {
 		all[i] = t.columns[i].args(rows)

@@ -185,7 +185,7 @@ func (b *batch) lease(c *job.Claim, picked []grant) ([]*job.Job, error) {
 		b.granted[g.lane.key.owner] = true
 	}
 	from := len(b.writes.Jobs)
-	claimed, err := rules.Claim(&b.writes, c, ids)
+	claimed, err := rules.Claim(b.writes, c, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/rules"
 )
 
 var errClosed = errors.New("the store is closed")
@@ -23,9 +24,10 @@ const mostOperations = 512
 
 // writer is the goroutine that writes: it gathers the operations that wait, and carries them out in one transaction.
 type writer struct {
-	s    *Store
-	conn *pgx.Conn // nil: not connected
-	seq  int64     // of the last transaction
+	s      *Store
+	conn   *pgx.Conn    // nil: not connected
+	seq    int64        // of the last transaction
+	writes rules.Writes // of the last transaction
 	// transactions that trust no remembered record: many after one for which that was wrong
 	wary int
 }
@@ -208,7 +210,7 @@ func (w *writer) attempt(ops []*operation, due bool) (b *batch, applied bool, er
 			w.rollBack()
 		}
 	}()
-	one := w.s.newBatch(ctx, w.conn)
+	one := w.newBatch(ctx)
 	one.trusts = w.wary == 0
 	missed, err := one.prepare(ctx, ops, w.seq, due)
 	if err == nil && missed {
@@ -264,14 +266,14 @@ func (w *writer) resolve(ctx context.Context) (applied bool, err error) {
 	return false, errRenumbered
 }
 
-// newBatch returns a transaction on a connection.
-func (s *Store) newBatch(ctx context.Context, conn *pgx.Conn) *batch {
-	b := &batch{view: newView(ctx, conn), s: s, rows: map[job.ID]*record{}, crowds: map[job.ID]job.ID{},
-		news: map[job.ID]int64{}}
+// newBatch returns a transaction on the connection.
+func (w *writer) newBatch(ctx context.Context) *batch {
+	b := &batch{view: newView(ctx, w.conn), s: w.s, writes: &w.writes, rows: map[job.ID]*record{},
+		crowds: map[job.ID]job.ID{}, news: map[job.ID]int64{}}
 	b.known.Numbers = map[job.Kind]int64{}
-	s.mu.Lock()
-	b.given = maps.Clone(s.given)
-	s.mu.Unlock()
+	w.s.mu.Lock()
+	b.given = maps.Clone(w.s.given)
+	w.s.mu.Unlock()
 	return b
 }
 
@@ -284,7 +286,7 @@ func (w *writer) promote(ops []*operation) (found bool, err error) {
 		if err := w.connect(ctx); err != nil {
 			return found, err
 		}
-		b := w.s.newBatch(ctx, w.conn)
+		b := w.newBatch(ctx)
 		err := w.conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&b.clock)
 		var n int
 		if err == nil {
@@ -338,6 +340,7 @@ func (w *writer) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	pg.RegisterArrays(conn.TypeMap())
 	if err := set(ctx, conn, slices.Concat(planSettings, writerSettings)); err != nil {
 		_ = conn.Close(ctx)
 		return err

@@ -76,7 +76,7 @@ func (w *Writes) Reset(k *Known) {
 }
 
 // mostPooled is the number of job writes whose memory is used again.
-const mostPooled = 64
+const mostPooled = 512
 
 // Grant claims the job of a write for the worker that requested it.
 func (j *JobWrite) Grant() { take(j.After, j.Chain.Worker, j.At.Add(j.Chain.Lease)) }
