@@ -34,7 +34,7 @@ func (w *waiter) hint(h *job.Hint) bool {
 	w.mu.Lock()
 	if h.Record == nil {
 		w.read = true
-	} else {
+	} else if !w.ends || len(w.seen) == 0 {
 		if len(w.seen) == mostSeen {
 			w.seen = append(w.seen[:0], w.seen[1:]...)
 		}
@@ -72,7 +72,7 @@ func (w *waiter) check() (j job.Job, found, read bool) {
 func (e *Engine) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
 	w := e.wait(id, &waiter{done: done})
 	defer e.unwait(id, w)
-	defer e.watchWhileStopped(ctx)()
+	defer e.watchWhileStopped()()
 	w.reads()
 	return e.await(ctx, id, w)
 }
@@ -85,7 +85,7 @@ func (e *Engine) Complete(ctx context.Context, o Order) (job.Job, error) {
 	}
 	w := e.wait(o.ID, &waiter{done: ended, ends: true})
 	defer e.unwait(o.ID, w)
-	defer e.watchWhileStopped(ctx)()
+	defer e.watchWhileStopped()()
 	j, err := e.Submit(ctx, o)
 	switch {
 	case err != nil || j.Ended:
@@ -142,13 +142,33 @@ func (e *Engine) unwait(id job.ID, w *waiter) {
 	}
 }
 
+// stoppedWatch is the watch of the store for calls that wait while the engine does not run. All of them share one: each
+// watch gets all hints, and passes them to all waiters.
+type stoppedWatch struct {
+	mu    sync.Mutex // guards the rest
+	calls int
+	end   context.CancelFunc
+}
+
 // watchWhileStopped watches the store if the engine does not run, because otherwise Run watches it. It returns a
 // function that ends the watch.
-func (e *Engine) watchWhileStopped(ctx context.Context) (end func()) {
+func (e *Engine) watchWhileStopped() (end func()) {
 	if e.open.Load() {
 		return func() {}
 	}
-	watch, unwatch := context.WithCancel(ctx)
-	e.store.Watch(watch, e.onHints)
-	return unwatch
+	s := &e.stopped
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls++; s.calls == 1 {
+		watch, unwatch := context.WithCancel(context.Background())
+		e.store.Watch(watch, e.onHints)
+		s.end = unwatch
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.calls--; s.calls == 0 {
+			s.end()
+		}
+	}
 }

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,6 +145,59 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 		got, err := w.Await(t.Context(), j.ID, func(j *job.Job) bool { return j.State == "Sorting" })
 		if err != nil || got.State != "Sorting" {
 			t.Errorf("what is true already: %s, %v", got.State, err)
+		}
+	})
+}
+
+// watched counts the watches of a store that have not ended.
+type watched struct {
+	job.Store
+	now, most atomic.Int64
+}
+
+func (s *watched) Watch(ctx context.Context, wake func([]job.Hint)) {
+	s.most.Store(max(s.most.Load(), s.now.Add(1)))
+	context.AfterFunc(ctx, func() { s.now.Add(-1) })
+	s.Store.Watch(ctx, wake)
+}
+
+// TestCallsShareAWatch: calls that wait before the engine runs share one watch. Each watch is given all hints: with one
+// for each call, a thousand calls let each hint be handled a thousand times.
+func TestCallsShareAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &watched{Store: mem.New()}
+		e, err := engine.New(s, []engine.Work{letters(nil)}, engine.Options{Slots: 4, Sweep: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				j, err := e.Complete(t.Context(), engine.Order{Kind: "test.letter"})
+				if err != nil || j.Outcome != lc.OK {
+					t.Errorf("got %s, %v", j.State, err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := s.now.Load(); n != 1 {
+			t.Errorf("20 calls have %d watches", n)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- e.Run(ctx) }()
+		all.Wait()
+		synctest.Wait()
+		if now, most := s.now.Load(), s.most.Load(); now != 1 || most != 2 {
+			t.Errorf("%d watches while the engine runs, at most %d; want 1 and 2", now, most)
+		}
+		stop()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if n := s.now.Load(); n != 0 {
+			t.Errorf("%d watches afterwards", n)
 		}
 	})
 }

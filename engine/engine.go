@@ -77,6 +77,8 @@ type Engine struct {
 	open   atomic.Bool // Run is under way and not stopping; mu guards its changes
 	chains atomic.Bool // steps keep their claims: open, and no suspect waits to run alone; mu guards its changes
 
+	stopped stoppedWatch
+
 	mu         sync.Mutex // guards the rest
 	random     *mathrand.Rand
 	running    map[job.ID]*running
