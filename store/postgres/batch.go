@@ -17,21 +17,22 @@ import (
 // batch is one transaction: it reads and locks what its operations need, computes what they write, and writes that.
 type batch struct {
 	*view
-	s       *Store
-	clock   time.Time // of the database
-	needs   rules.Needs
-	known   rules.Known
-	writes  *rules.Writes      // those of the writer: the next transaction uses their memory again
-	rows    map[job.ID]*record // that were read and are locked
-	row     int64              // highest row number
-	crowds  map[job.ID]job.ID  // of new jobs
-	news    map[job.ID]int64   // row numbers of new jobs
-	refuse  []error            // of each operation, why it was refused
-	stale   []job.ID           // remembered jobs that were changed since
-	trusts  bool               // remembered jobs of own workers are locked when they are written
-	trusted []*record          // those jobs
-	kept    *job.KeptClock     // to be written
-	result  *outcome           // of the writes
+	s        *Store
+	clock    time.Time // of the database
+	needs    rules.Needs
+	known    rules.Known
+	writes   *rules.Writes      // those of the writer: the next transaction uses their memory again
+	rows     map[job.ID]*record // that were read and are locked
+	row      int64              // highest row number
+	counters []string           // that it has read
+	crowds   map[job.ID]job.ID  // of new jobs
+	news     map[job.ID]int64   // row numbers of new jobs
+	refuse   []error            // of each operation, why it was refused
+	stale    []job.ID           // remembered jobs that were changed since
+	trusts   bool               // remembered jobs of own workers are locked when they are written
+	trusted  []*record          // those jobs
+	kept     *job.KeptClock     // to be written
+	result   *outcome           // of the writes
 }
 
 // at returns the present time: that of the database, or that of the caller if the options state so.
@@ -178,6 +179,7 @@ func (b *batch) readGiven(p *pgx.Batch) {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
+	b.counters = names
 	if b.s.unknown(names) {
 		p.Queue("INSERT INTO given SELECT unnest($1::text[]), 0, '' ON CONFLICT DO NOTHING", names)
 	}

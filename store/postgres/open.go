@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -192,20 +193,18 @@ func (s *Store) Close() error {
 // Properties is part of job.Store.
 func (s *Store) Properties() job.Properties { return job.Properties{Name: "postgres", Durable: true} }
 
-// unknown reports whether some counter may not exist. It is not asked twice: counters are never removed.
+// unknown reports whether some counter may not exist: this server has not committed a transaction with it. Counters are
+// never removed.
 func (s *Store) unknown(names []string) bool {
-	missing := false
-	for _, name := range names {
-		if _, known := s.names.LoadOrStore(name, true); !known {
-			missing = true
-		}
-	}
-	return missing
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, known := s.names.Load(name)
+		return !known
+	})
 }
 
 func (s *Store) noteFailure(err error) {
 	s.failures.Add(1)
-	s.names.Clear() // the transaction that added counters may have been rolled back
+	s.names.Clear() // a database that took over may not have them
 	if s.options.OnFailure != nil {
 		s.options.OnFailure(fmt.Errorf("postgres: %w", err))
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -164,29 +166,23 @@ func TestRememberedElsewhere(t *testing.T) {
 // TestTrusted: a job that a worker has claimed and the server remembers is neither locked nor read before it is written.
 // If it was changed or removed elsewhere, the answers and the records are those of a server that remembers nothing.
 func TestTrusted(t *testing.T) {
-	ctx := t.Context()
-	var elsewhere *Store
-	move := func(j *job.Job, event lifecycle.Event, by lifecycle.Actor) {
-		t.Helper()
-		c, err := storetest.Transition(storetest.Step, *j, event, by, start)
-		check(t, err)
-		results, err := elsewhere.Commit(ctx, c)
-		check(t, moved(results, err))
-		*j = results[0].Job
-	}
-	before := map[string]func(*job.Job){
-		"nothing": func(*job.Job) {},
-		"changed": func(j *job.Job) {
-			results, err := elsewhere.Commit(ctx, job.Change{Job: j.ID, Version: j.Version, At: start,
+	// before changes a job elsewhere, of which a worker has the claim
+	before := map[string]func(t *testing.T, elsewhere *Store, j *job.Job){
+		"nothing": func(*testing.T, *Store, *job.Job) {},
+		"changed": func(t *testing.T, elsewhere *Store, j *job.Job) {
+			results, err := elsewhere.Commit(t.Context(), job.Change{Job: j.ID, Version: j.Version, At: start,
 				Set: job.Fields{Message: new("elsewhere")}})
 			check(t, moved(results, err))
 			*j = results[0].Job
 		},
-		"cancelled": func(j *job.Job) { move(j, "cancel", lifecycle.Operator) },
-		"purged": func(j *job.Job) {
-			move(j, "cancel", lifecycle.Operator)
-			move(j, "delete", lifecycle.Timer)
-			check(t, moved(elsewhere.Commit(ctx, job.Change{Job: j.ID, Version: j.Version, Purge: true, At: start})))
+		"cancelled": func(t *testing.T, elsewhere *Store, j *job.Job) {
+			transit(t, elsewhere, j, "cancel", lifecycle.Operator)
+		},
+		"purged": func(t *testing.T, elsewhere *Store, j *job.Job) {
+			transit(t, elsewhere, j, "cancel", lifecycle.Operator)
+			transit(t, elsewhere, j, "delete", lifecycle.Timer)
+			check(t, moved(elsewhere.Commit(t.Context(), job.Change{Job: j.ID, Version: j.Version, Purge: true,
+				At: start})))
 		},
 	}
 	// known is the job as its worker knows it, present as it is
@@ -201,47 +197,112 @@ func TestTrusted(t *testing.T) {
 		"stale": func(known, _ *job.Job) job.Change {
 			return job.Change{Job: known.ID, Version: known.Version + 5, At: start}
 		},
+		"stop": func(_, now *job.Job) job.Change { // the first entry of the audit log if nothing was stopped before
+			waiting := *now
+			waiting.Position = storetest.Step.Start()
+			c, err := storetest.Transition(storetest.Step, waiting, "cancel", lifecycle.Operator, start)
+			check(t, err)
+			return c
+		},
 		"purge": func(_, now *job.Job) job.Change {
 			return job.Change{Job: now.ID, Version: now.Version, Purge: true, At: start}
 		},
 	}
-	for _, was := range slices.Sorted(maps.Keys(before)) {
-		for _, op := range slices.Sorted(maps.Keys(ops)) {
-			database, r := newDatabase(t), &tracer{seen: map[string][]any{}}
-			elsewhere = openStore(t, database, Options{CallerTime: true})
-			trusting := openStore(t, database, Options{CallerTime: true, tracer: r})
-			forgetful := openStore(t, database, Options{CallerTime: true})
-			var answers []string
-			for i, s := range []*Store{trusting, forgetful} {
-				id := job.ID(fmt.Sprint("tst_", i))
-				_, err := trusting.Create(ctx, newJob(storetest.Step, id))
-				check(t, err)
-				got, err := trusting.Claim(ctx, job.Claim{Worker: "w", N: 2, Now: start, Lease: time.Hour,
-					From: from("Waiting")})
-				check(t, err)
-				known := got[len(got)-1]
-				if known.ID != id {
-					t.Fatalf("claimed %+v", got)
-				}
-				present := known
-				before[was](&present)
-				clear(r.seen)
-				results, err := s.Commit(ctx, ops[op](&known, &present))
-				check(t, err)
-				after, err := elsewhere.Get(ctx, id)
-				answers = append(answers, fmt.Sprintf("%v %d %s, then %v %d %s %s", job.KindOf(results[0].Err),
-					results[0].Job.Version, results[0].Job.State, job.KindOf(err), after.Version, after.State,
-					after.Message))
-				_, locked := r.seen[lockRecent]
-				if _, read := r.seen[lockJobs]; i == 0 && (read || locked != (was != "nothing")) {
-					t.Errorf("%s, %s: read %t, locked %t", was, op, read, locked)
-				}
-			}
-			if answers[0] != answers[1] {
-				t.Errorf("%s, %s: %s, a server that remembers nothing %s", was, op, answers[0], answers[1])
-			}
-			t.Log(was, op, answers[0])
+	for was, changed := range before {
+		for name, op := range ops {
+			t.Run(was+" "+name, func(t *testing.T) { testTrusted(t, was == "nothing", changed, op) })
 		}
+	}
+}
+
+// transit moves a job.
+func transit(t *testing.T, s *Store, j *job.Job, event lifecycle.Event, by lifecycle.Actor) {
+	t.Helper()
+	c, err := storetest.Transition(storetest.Step, *j, event, by, start)
+	check(t, err)
+	results, err := s.Commit(t.Context(), c)
+	check(t, moved(results, err))
+	*j = results[0].Job
+}
+
+func testTrusted(
+	t *testing.T, trusted bool, before func(*testing.T, *Store, *job.Job), op func(known, present *job.Job) job.Change,
+) {
+	ctx, database, r := t.Context(), newDatabase(t), &tracer{seen: map[string][]any{}}
+	elsewhere := openStore(t, database, Options{CallerTime: true})
+	trusting := openStore(t, database, Options{CallerTime: true, tracer: r})
+	forgetful := openStore(t, database, Options{CallerTime: true})
+	var answers []string
+	for i, s := range []*Store{trusting, forgetful} {
+		id := job.ID(fmt.Sprint("tst_", i))
+		made := newJob(storetest.Step, id)
+		made.Job, made.Event = job.New(made.Job, lifecycle.Owner, "ann", start) // not in the audit log
+		_, err := trusting.Create(ctx, made)
+		check(t, err)
+		got, err := trusting.Claim(ctx, job.Claim{Worker: "w", N: 2, Now: start, Lease: time.Hour,
+			From: from("Waiting")})
+		check(t, err)
+		known := got[len(got)-1]
+		if known.ID != id {
+			t.Fatalf("claimed %+v", got)
+		}
+		present := known
+		before(t, elsewhere, &present)
+		clear(r.seen)
+		results, err := s.Commit(ctx, op(&known, &present))
+		check(t, err)
+		after, err := elsewhere.Get(ctx, id)
+		answers = append(answers, fmt.Sprintf("%v %d %s, then %v %d %s %s", job.KindOf(results[0].Err),
+			results[0].Job.Version, results[0].Job.State, job.KindOf(err), after.Version, after.State, after.Message))
+		_, locked := r.seen[lockRecent]
+		if _, read := r.seen[lockJobs]; i == 0 && (read || locked == trusted) {
+			t.Errorf("read %t, locked %t", read, locked)
+		}
+		var entries, counted int64
+		check(t, elsewhere.pool.QueryRow(ctx, `SELECT coalesce(max(a), 0), coalesce((SELECT n FROM given
+ WHERE what = 'audit'), 0) FROM audit`).Scan(&entries, &counted))
+		if entries != counted {
+			t.Errorf("the audit log has %d entries, %d are counted", entries, counted)
+		}
+	}
+	if answers[0] != answers[1] {
+		t.Errorf("%s, a server that remembers nothing: %s", answers[0], answers[1])
+	}
+	t.Log(answers[0])
+}
+
+// TestCountersAfterRollback: a transaction that adds a counter begins again, because a job has become due. The counter
+// is added by the second attempt.
+func TestCountersAfterRollback(t *testing.T) {
+	s := openStore(t, newDatabase(t), Options{CallerTime: true})
+	ctx := t.Context()
+	_, err := s.Create(ctx, newJob(storetest.Step, "tst_due", func(j *job.Job) { j.Due = start.Add(time.Minute) }))
+	check(t, err)
+	entered, goOn := make(chan bool, 10), make(chan bool)
+	s.beforeFlush = func(*writer) {
+		entered <- true
+		<-goOn
+	}
+	var all sync.WaitGroup
+	all.Go(func() { check(t, s.KeepClock(ctx, job.KeptClock{Trusted: start})) })
+	<-entered
+	all.Go(func() {
+		_, err := s.Claim(ctx, job.Claim{Worker: "w", N: 1, Now: start.Add(time.Hour), Lease: time.Hour,
+			From: from("Waiting")})
+		check(t, err)
+	})
+	all.Go(func() {
+		_, err := s.Create(ctx, newJob(storetest.Batch, "tst_first"))
+		check(t, err)
+	})
+	for len(s.operations) < 2 {
+		runtime.Gosched()
+	}
+	close(goOn)
+	all.Wait()
+	made, err := s.Create(ctx, newJob(storetest.Batch, "tst_second"))
+	if err != nil || made[0].Number != 2 {
+		t.Errorf("got %+v, %v", made, err)
 	}
 }
 

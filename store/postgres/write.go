@@ -315,6 +315,9 @@ func (s *Store) committed(b *batch, ops []*operation) {
 	s.mu.Lock()
 	s.given = b.given
 	s.mu.Unlock()
+	for _, name := range b.counters {
+		s.names.LoadOrStore(name, true)
+	}
 	s.visited.Add(b.visits)
 	s.touched.Add(int64(len(b.writes.Jobs) + len(b.writes.Messages) + len(b.writes.Audits)))
 	s.recent.written(b.result)
