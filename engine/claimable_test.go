@@ -27,7 +27,7 @@ func TestLimitReleased(t *testing.T) {
 	steps := map[lc.State]engine.Step{"Sorting": minute, "Riding": minute}
 	waits := map[lc.State]engine.Step{"Posted": func(_ context.Context, r *engine.Run) error {
 		if r.Job().Attempts == 0 {
-			return engine.RetryAfter(time.Hour/2, errBroken) // nobody has it meanwhile
+			return engine.RetryAfter(time.Hour/2, errBroken) // without a claim meanwhile
 		}
 		return nil
 	}}
@@ -123,8 +123,8 @@ func (s *asked) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 }
 
 // TestCompleteAgain: a caller that submits the next job when one has ended finds the slot free, although the store
-// reports the end before it answers the step's commit. So each job begins in the commit that creates it, without a claim
-// of the dispatcher. The control has no slot.
+// reports the end before it answers the step's commit. So each job begins in the commit that creates it, without a
+// claim of the dispatcher. The control has no slot.
 func TestCompleteAgain(t *testing.T) {
 	for _, slots := range []int{1, 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -141,7 +141,8 @@ func TestCompleteAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got, claims := s.granted.Load(), s.claims.Load()-before; got != int64(n*slots) || slots == 1 && claims != 0 {
+			got, claims := s.granted.Load(), s.claims.Load()-before
+			if got != int64(n*slots) || slots == 1 && claims != 0 {
 				t.Errorf("%d slots: %d of %d jobs began when they were created, %d claims", slots, got, n, claims)
 			}
 		})

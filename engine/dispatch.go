@@ -49,8 +49,8 @@ func (e *Engine) dispatch(ctx context.Context) {
 	}
 }
 
-// claim claims jobs for n slots that the caller has taken, starts them, and frees the slots that stay empty. rest is how
-// many more may be claimable, if all n are granted.
+// claim claims jobs for n slots that the caller has taken, starts them, and frees the slots that stay empty. rest is
+// how many more may be claimable, if all n are granted.
 func (e *Engine) claim(ctx context.Context, p *pool, n, rest int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{

@@ -27,8 +27,8 @@ func (k *kinds) poolOf(kind job.Kind) *pool {
 	return k.pools[0]
 }
 
-// Releases reports whether a limit may count one job fewer since the change of a hint, so that another job of its kind is
-// claimable.
+// Releases reports whether a limit may count one job fewer since the change of a hint, so that another job of its kind
+// is claimable.
 func (e *Engine) Releases(h *job.Hint) bool { return e.kindsNow().releases(h) }
 
 func (k *kinds) releases(h *job.Hint) bool {

@@ -15,7 +15,7 @@ type running struct {
 	cancel   context.CancelCauseFunc
 	changed  chan struct{}   // has space for one
 	stopping <-chan struct{} // closed when the engine begins to stop
-	ended    bool            // there was a hint of its end, which waiters are not told yet; the engine's mu guards it
+	ended    bool            // it has ended, and its waiters are not notified yet; the engine's mu guards it
 
 	mu      sync.Mutex // guards the rest
 	listens bool       // the step asked for changed

@@ -143,7 +143,8 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(),
-		exact: map[string]exact{}, hub: hub.New(o.Engine.Releases), endings: newEnded(o.Engine.Clock().Now), leases: newLeases(o.Leases),
+		exact: map[string]exact{}, hub: hub.New(o.Engine.Releases), endings: newEnded(o.Engine.Clock().Now),
+		leases:   newLeases(o.Leases),
 		registry: workers.New(o.Engine.Clock().Now),
 		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams",
 			max(1, o.Watchers/4))}

@@ -57,8 +57,9 @@ type plan[E any] struct {
 	put     func(to []byte, v E) (b []byte, valid bool) // appends the value of an element; false: NULL
 }
 
-// Encode is part of pgtype.EncodePlan. The format is that of array_recv in PostgreSQL: the number of dimensions, whether
-// there are NULLs, the type of the elements, their number, the first index; and each element with its length before it.
+// Encode is part of pgtype.EncodePlan. The format is that of array_recv in PostgreSQL: the number of dimensions,
+// whether there are NULLs, the type of the elements, their number, the first index; and each element with its length
+// before it.
 func (p plan[E]) Encode(value any, buf []byte) ([]byte, error) {
 	list, start := value.([]E), len(buf)
 	buf = binary.BigEndian.AppendUint32(buf, 1)

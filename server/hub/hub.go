@@ -22,8 +22,8 @@ type Hub struct {
 	closed bool
 }
 
-// New returns a hub in which no request waits. releases reports whether a change lets another job of its kind be claimed,
-// because a limit counts one fewer.
+// New returns a hub in which no request waits. releases reports whether a change lets another job of its kind be
+// claimed, because a limit counts one fewer.
 func New(releases func(*job.Hint) bool) *Hub {
 	return &Hub{releases: releases, jobs: map[job.ID][]chan struct{}{}, states: map[job.KindState][]chan struct{}{},
 		done: make(chan struct{})}
@@ -63,7 +63,7 @@ func (h *Hub) Notify(hints []job.Hint) {
 	}
 }
 
-// wakeKind wakes one request for each state of a kind, because the limit does not tell in which one a job waits. The
+// wakeKind wakes one request for each state of a kind, because a limit has no state in which a job waits. The
 // caller holds mu.
 func (h *Hub) wakeKind(kind job.Kind) {
 	for at, waiting := range h.states {

@@ -22,7 +22,7 @@
 //
 // The writer remembers the records that it wrote last. If it has all that its operations need, it locks their rows and
 // reads only the versions, which every change raises; it reads a record whose version is another one. Jobs that workers
-// have claimed, other than batches, are not even locked: nearly always nobody else changes them. The statement that
+// have claimed, other than batches, are not even locked: other changes of them are rare. The statement that
 // writes them fails if one has another version, and the transaction begins again and locks and reads what it needs, as
 // do the next 100. What a transition leaves as it is, such as the data of a job, is not written again.
 //

@@ -233,8 +233,9 @@ func (v *view) queueNext(p *pgx.Batch, t *terms, s *source) {
 		lanes = math.MaxInt32 // there are few suspects
 	}
 	jobs = max(jobs, fewJobs)
-	p.Queue(statement, pg.Stored(string(s.Kind)), pg.Stored(string(s.State)), s.suspect, s.last.a, s.last.b, s.last.c,
-		pgtype.UUID{Bytes: s.id, Valid: true}, owners, groups, lanes, jobs, s.requires).Query(func(rows pgx.Rows) error {
+	q := p.Queue(statement, pg.Stored(string(s.Kind)), pg.Stored(string(s.State)), s.suspect, s.last.a, s.last.b,
+		s.last.c, pgtype.UUID{Bytes: s.id, Valid: true}, owners, groups, lanes, jobs, s.requires)
+	q.Query(func(rows pgx.Rows) error {
 		read := 0
 		_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (bool, error) {
 			var r laneRow

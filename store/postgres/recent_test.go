@@ -163,8 +163,9 @@ func TestRememberedElsewhere(t *testing.T) {
 	}
 }
 
-// TestTrusted: a job that a worker has claimed and the server remembers is neither locked nor read before it is written.
-// If it was changed or removed elsewhere, the answers and the records are those of a server that remembers nothing.
+// TestTrusted: a job that a worker has claimed and the server remembers is neither locked nor read before it is
+// written. If it was changed or removed elsewhere, the answers and the records are those of a server that remembers
+// nothing.
 func TestTrusted(t *testing.T) {
 	// before changes a job elsewhere, of which a worker has the claim
 	before := map[string]func(t *testing.T, elsewhere *Store, j *job.Job){
@@ -185,15 +186,19 @@ func TestTrusted(t *testing.T) {
 				At: start})))
 		},
 	}
-	// known is the job as its worker knows it, present as it is
+	// known is the job as its worker has it, present as it is
 	ops := map[string]func(known, present *job.Job) job.Change{
 		"move": func(known, _ *job.Job) job.Change {
 			c, err := storetest.Transition(storetest.Step, *known, "begin", lifecycle.Worker, start)
 			check(t, err)
 			return c
 		},
-		"set":    func(known, _ *job.Job) job.Change { return job.Change{Job: known.ID, Epoch: known.Epoch, At: start} },
-		"newest": func(_, now *job.Job) job.Change { return job.Change{Job: now.ID, Version: now.Version, At: start} },
+		"set": func(known, _ *job.Job) job.Change {
+			return job.Change{Job: known.ID, Epoch: known.Epoch, At: start}
+		},
+		"newest": func(_, now *job.Job) job.Change {
+			return job.Change{Job: now.ID, Version: now.Version, At: start}
+		},
 		"stale": func(known, _ *job.Job) job.Change {
 			return job.Change{Job: known.ID, Version: known.Version + 5, At: start}
 		},

@@ -181,8 +181,8 @@ func (w *writer) retry(ops []*operation) error {
 // trusts again. If all records are changed by turns on several servers, one of so many is tried twice.
 const longWary = 100
 
-// mistrusted reports whether an attempt failed because a remembered record is not that of the database, or because a new
-// job exists.
+// mistrusted reports whether an attempt failed because a remembered record is not that of the database, or because a
+// new job exists.
 func mistrusted(err error) bool {
 	return pg.State(err) == pg.DivisionByZero || pg.State(err) == pg.UniqueViolation
 }
