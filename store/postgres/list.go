@@ -163,6 +163,10 @@ func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n 
 	return jobs, err
 }
 
+// selectForPeek begins a peek. The statements of a peek are those of a claim, whose plans are made once for the writer.
+const selectForPeek = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true), clock_timestamp(), (" +
+	selectFirstDue + ")"
+
 // Peek is part of job.Store. It reads only, except that jobs which have become due are made claimable first.
 func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (f job.Forecast, err error) {
 	now := c.Now
@@ -170,13 +174,12 @@ func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (f job.Forecas
 		due := int64(0)
 		err = s.read(ctx, "peek", id, func(r *reader) (err error) {
 			f = job.Forecast{}
-			if !s.options.CallerTime {
-				if err := r.q.QueryRow(r.ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
-					return err
-				}
-			}
-			if err = r.q.QueryRow(r.ctx, selectFirstDue).Scan(&due); err != nil {
+			clock := time.Time{}
+			if err := r.q.QueryRow(r.ctx, selectForPeek).Scan(nil, &clock, &due); err != nil {
 				return err
+			}
+			if !s.options.CallerTime {
+				now = clock
 			}
 			mine := c
 			mine.Now = now

@@ -159,11 +159,9 @@ func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
 
 // planSettings let statements find rows by indexes, whatever the statistics of the tables are: those of a table that
 // grows are out of date, and a plan that reads a whole table stays in use. No statement reads so many rows that a
-// parallel worker would be worth its start, which takes longer than a page of a list. Plans are made once: with these
-// settings they do not depend on the values, and to make them takes longer than to execute most of them.
+// parallel worker would be worth its start, which takes longer than a page of a list.
 var planSettings = []string{"SET enable_seqscan = off", "SET enable_hashjoin = off", "SET enable_mergejoin = off",
-	"SET enable_bitmapscan = off", "SET jit = off", "SET max_parallel_workers_per_gather = 0",
-	"SET plan_cache_mode = force_generic_plan"}
+	"SET enable_bitmapscan = off", "SET jit = off", "SET max_parallel_workers_per_gather = 0"}
 
 // set makes settings of a connection.
 func set(ctx context.Context, conn *pgx.Conn, settings []string) error {

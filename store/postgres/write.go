@@ -353,8 +353,11 @@ func (w *writer) connect(ctx context.Context) error {
 }
 
 // writerSettings are those of the connection that writes. A transaction whose server is gone does not keep its locks.
+// Plans are made once: with planSettings those of its statements do not depend on the values, and to make them takes
+// longer than to execute most of them.
 var writerSettings = []string{"SET synchronous_commit = on", "SET idle_in_transaction_session_timeout = '15s'",
-	"SET lock_timeout = '10s'", "SET default_transaction_isolation = 'read committed'"}
+	"SET lock_timeout = '10s'", "SET default_transaction_isolation = 'read committed'",
+	"SET plan_cache_mode = force_generic_plan"}
 
 // rollBack ends a transaction that is not to be committed.
 func (w *writer) rollBack() {
