@@ -144,7 +144,7 @@ func (f *farm) links(names []string) error {
 	})
 }
 
-// took notes how a file was taken. What cannot be linked is on another file system, somebody else's, or there are no
+// took notes how a file was taken. What cannot be linked is on another file system, another user's, or there are no
 // links here.
 func (f *farm) took(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) { // removed meanwhile

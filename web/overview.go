@@ -79,7 +79,7 @@ func (h *handlers) home(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return h.Fail(w, r, err)
 	}
-	if !h.Permits(admitted, http.MethodGet, "/api/v1/queue") { // a depositor, or somebody who is limited to groups
+	if !h.Permits(admitted, http.MethodGet, "/api/v1/queue") { // a depositor, or a user who is limited to groups
 		http.Redirect(w, r, "/mine", http.StatusSeeOther)
 		return nil
 	}

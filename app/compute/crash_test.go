@@ -412,7 +412,7 @@ func TestDeathAtEveryChange(t *testing.T) {
 	}
 }
 
-// TestCheckSeesDefects plants defects that the check of the windows must see: handing a job to somebody else after a
+// TestCheckSeesDefects plants defects that the check of the windows must see: handing a job to another agent after a
 // lost answer, and a record whose files are not on the disk.
 func TestCheckSeesDefects(t *testing.T) {
 	t.Parallel()

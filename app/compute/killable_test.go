@@ -11,7 +11,7 @@ import (
 
 // killable is a store at whose n-th change the process ends: every goroutine that calls it from then on ends there and
 // then, as all would in a process that was killed. The change itself happens or not, by side. Who creates jobs gets no
-// answer instead: the engine holds slots for them that somebody has to give back, so that it comes to its end.
+// answer instead: the engine holds slots for them that have to be given back, so that it comes to its end.
 type killable struct {
 	job.Store
 	mu    sync.Mutex // guards the rest

@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// counting is a store that counts after every commit, before anybody else can make one, who holds slots.
+// counting is a store that counts after every commit, before another caller can make one, who holds slots.
 type counting struct {
 	job.Store
 	mu     sync.Mutex // guards the rest and lets one change pass at a time

@@ -50,7 +50,7 @@ func Lint(text []byte, checks ...Check) []Finding {
 type linter struct {
 	*reader
 	file *File
-	used map[string]bool // values that somebody takes
+	used map[string]bool // values that a step takes
 }
 
 func (l *linter) report(at place, s Severity, format string, args ...any) {

@@ -48,7 +48,7 @@ func (t *task) take(ctx context.Context, wants ...inventory.Want) (got []invento
 // maxOver bounds how many locks of ended jobs one attempt takes over.
 const maxOver = 1000
 
-// locked calls do, which asks for locks, until they were given or somebody who is alive has one. Locks of jobs that
+// locked calls do, which asks for locks, until they were given or a live process has one. Locks of jobs that
 // ended are taken over at once. The wait ends when the lock is released; the attempt after a pause is for releases
 // without a message.
 func (t *task) locked(ctx context.Context, do func(by inventory.Taker) error) error {
@@ -80,7 +80,7 @@ func (t *task) locked(ctx context.Context, do func(by inventory.Taker) error) er
 			b := t.app.blocked(l)
 			b.Until = t.Now().Add(t.app.pauseAt(place))
 			return engine.Wait(b)
-		} // else it was released before anybody could know that we wait
+		} // else it was released before the wait was noticed
 	}
 }
 

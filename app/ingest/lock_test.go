@@ -322,7 +322,7 @@ func TestReleaseCallsTheNext(t *testing.T) {
 	w.valid()
 }
 
-// TestManyWaitWithoutTime lets many come at once, so that releases fall into every moment of somebody's decision to
+// TestManyWaitWithoutTime lets many come at once, so that releases fall into every moment of the decision to
 // wait.
 func TestManyWaitWithoutTime(t *testing.T) {
 	w := begin(t, options(t, t.TempDir()), frozen{time.Now()}, nil, nil)

@@ -86,7 +86,7 @@ func untrue(dir string, batch job.ID, generation int, states map[job.ID]lifecycl
 	return wrong
 }
 
-// disturbed is a batch of two jobs that fail at first. At a point of its reporting somebody does something to the
+// disturbed is a batch of two jobs that fail at first. At a point of its reporting another call does something to the
 // second job.
 type disturbed struct {
 	*crashHarness

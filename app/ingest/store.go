@@ -304,7 +304,7 @@ func (t *task) survey(ctx context.Context, dirs []string) (all []*kept, lead *ke
 }
 
 // recognize refuses an object of which the inventory has more versions than storage, or that has versions which the
-// inventory lacks: somebody else stored them, or the inventory lost them.
+// inventory lacks: another program stored them, or the inventory lost them.
 func (t *task) recognize(ctx context.Context, all []*kept, lead *kept) error {
 	ark := t.data.Identity.ARK
 	known, err := t.app.inventory.Objects(ctx, inventory.Query{ARK: ark})

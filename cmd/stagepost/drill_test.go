@@ -94,7 +94,7 @@ func newDrill(t *testing.T) *drill {
 		tokens: filepath.Join(t.TempDir(), "tokens")}
 	d.token = client.NewSecret(strings.TrimSpace(d.cli("admin", "token", "new", "--owner", "ann", "--role", "admin",
 		d.tokens)))
-	write(t, filepath.Join(d.dir, "profiles-of-drill.yaml"), "") // somebody's file: it is left out, and named
+	write(t, filepath.Join(d.dir, "profiles-of-drill.yaml"), "") // a user's file: it is left out, and named
 	return d
 }
 

@@ -17,7 +17,7 @@ var literalZeros = []string{"compute.local"}
 
 // TestZeroHasOneMeaning: no number among the settings takes a 0, which would be the default here, no limit there and
 // nothing elsewhere. The refusal names the word to write instead, the word is taken, and the setting prints it. A
-// setting that somebody adds is in it by itself.
+// setting that a user adds is in it by itself.
 func TestZeroHasOneMeaning(t *testing.T) {
 	words, numbers := 0, 0
 	for _, one := range newSettings().All() {

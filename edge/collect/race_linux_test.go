@@ -128,7 +128,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestBlockedOpenDir is the control for the "/." in visit: OpenRoot of a FIFO waits for somebody to write.
+// TestBlockedOpenDir is the control for the "/." in visit: OpenRoot of a FIFO waits for a writer.
 func TestBlockedOpenDir(t *testing.T) {
 	dir, root := job(t)
 	must(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o644))

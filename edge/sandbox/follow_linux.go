@@ -19,7 +19,7 @@ const (
 	pulse = 250 * time.Millisecond
 	// lastInit bounds how long an init may take to kill what it began, before it is killed itself.
 	lastInit = 2 * time.Second
-	// lastOutput bounds how long a pipe is read after everything has ended; only somebody who fled from tier none can
+	// lastOutput bounds how long a pipe is read after everything has ended; only a process that fled from tier none can
 	// hold it.
 	lastOutput = time.Second
 )

@@ -95,7 +95,7 @@ func (d *canvas) block(b *block, depth int) {
 // longestNote bounds what a tip states of a failure, in characters: more than a failure keeps of its message.
 const longestNote = 20_000
 
-// tip is what is shown when somebody points at a block: all that its label may have lost.
+// tip is what is shown when a pointer is over a block: all that its label may have lost.
 func (b *block) tip() string {
 	p := b.part
 	switch p.kind {

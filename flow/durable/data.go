@@ -12,8 +12,8 @@ import (
 type Data struct {
 	Name    string                  `json:"name"`
 	Counts  map[lifecycle.State]int `json:"counts,omitempty"`  // atoms by state; none before it is run
-	Suspend *Suspension             `json:"suspend,omitempty"` // somebody needs it to pause, or to stay so
-	End     *Ending                 `json:"end,omitempty"`     // somebody or something ended it, or asked for that
+	Suspend *Suspension             `json:"suspend,omitempty"` // a user needs it to pause, or to stay so
+	End     *Ending                 `json:"end,omitempty"`     // a user or a program ended it, or asked for that
 	// it is RUNNING because a person ran it from this state, and no worker has begun
 	Again lifecycle.State `json:"again,omitempty"`
 }

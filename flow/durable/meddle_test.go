@@ -61,7 +61,7 @@ func meddled(b *callLog) flow.Item {
 		flow.Wait("approval", "approved", 0))
 }
 
-// meddle runs the flow with somebody before the nth commit until it rests; then people send the signal and run it,
+// meddle runs the flow with a user before the nth commit until it rests; then people send the signal and run it,
 // until it ends.
 func meddle(t *testing.T, m *meddler, b *callLog, what func(w *harness, id job.ID)) (met bool) {
 	w := start(t, m, one(func() flow.Item { return meddled(b) }), engine.Options{Lease: time.Hour, Sweep: time.Hour})

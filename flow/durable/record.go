@@ -74,7 +74,7 @@ func kindOf(k flow.Kind) job.Kind {
 // isAtom reports whether a task is an atom.
 func isAtom(t *job.Task) bool { return t.Kind == kindTask || t.Kind == kindRetry }
 
-// taskOf makes the task for a record. Large values are put away. Errors: those of Blobs, and of values that somebody
+// taskOf makes the task for a record. Large values are put away. Errors: those of Blobs, and of values that a user
 // changed since they were kept.
 func (f *Flows) taskOf(ctx context.Context, id job.ID, r *flow.Record) (job.Task, error) {
 	d := atomData{

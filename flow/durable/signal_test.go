@@ -85,7 +85,7 @@ func (w *harness) attempts(id job.ID) int {
 	return 0
 }
 
-// TestSignalsQueue: signals of one name are taken in the order in which they came, also those that came before anybody
+// TestSignalsQueue: signals of one name are taken in the order in which they came, also those that came before any step
 // waited; no more are kept than the limit states.
 func TestSignalsQueue(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {

@@ -305,7 +305,7 @@ func (s *session) rows(ctx context.Context) error {
 	return nil
 }
 
-// fresh reads the record again, and reports the runner if somebody needs it to pause.
+// fresh reads the record again, and reports the runner if a user needs it to pause.
 func (s *session) fresh(ctx context.Context) error {
 	if err := s.run.Fresh(context.WithoutCancel(ctx)); err != nil {
 		return err

@@ -19,7 +19,7 @@ type View struct {
 	Outline *flow.Outline // the structure; nil if the flow was never run and its factory is not here
 	Atoms   []Atom        // in the order of the flow, then those that it no longer has; none before it is first run
 	Signals []Sent        // that no task has taken, the oldest first
-	Awaits  []string      // signals that somebody waits for now, sorted
+	Awaits  []string      // signals that a step waits for now, sorted
 	Remains []string      // tasks of a flow in FAILURE whose effects were not reverted: done, failed, or half way
 }
 

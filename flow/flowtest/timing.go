@@ -33,7 +33,7 @@ type spanOf struct {
 	state lifecycle.State
 }
 
-// Span is how long, and how often, somebody was in a state that has ended.
+// Span is how long, and how often, a job was in a state that has ended.
 type Span struct {
 	ID    string    // of the flow
 	Atom  string    // empty: the flow itself

@@ -67,7 +67,7 @@ func (f File) write(at *os.Root, name, part string, fill func(*os.File) error) (
 	return SyncIn(at, filepath.Dir(name))
 }
 
-// create makes the temporary file. What has its name is removed: a crash left it, or somebody else placed it.
+// create makes the temporary file. What has its name is removed: a crash left it, or another program placed it.
 func (f File) create(at *os.Root, part string) (*os.File, error) {
 	for again := false; ; again = true {
 		file, err := at.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL|Plain, cmp.Or(f.Mode, 0o600))

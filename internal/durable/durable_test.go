@@ -22,7 +22,7 @@ func names(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// TestReplace replaces a file. What a crash or somebody else left under the temporary name is not written through.
+// TestReplace replaces a file. What a crash or another program left under the temporary name is not written through.
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	name, outside := filepath.Join(dir, "f"), filepath.Join(t.TempDir(), "outside")

@@ -159,7 +159,7 @@ func (s *routes) note(ctx context.Context, event lifecycle.Event, actor, object,
 	return s.Engine.Operator().Audit(ctx, operator.Entry{Actor: actor, Event: event, Object: object, Note: why})
 }
 
-// failed enters a failed attempt. The name may be anything that somebody typed.
+// failed enters a failed attempt. The name may be anything that a user typed.
 func (s *routes) failed(r *http.Request, name, how string, why error) error {
 	if identity.ValidateName(name) != nil {
 		name = "unknown"

@@ -113,7 +113,7 @@ func TestRoleIsLive(t *testing.T) {
 	}
 }
 
-// TestRotation: a sign-in never keeps the id of a session, neither one that somebody planted nor that of another user.
+// TestRotation: a sign-in never keeps the id of a session, neither a planted one nor that of another user.
 func TestRotation(t *testing.T) {
 	h := open(t, nil)
 	first := h.signIn("ann")

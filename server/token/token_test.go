@@ -385,7 +385,7 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
-// TestRewriteKeepsOwnerAndMode edits a file that belongs to somebody else, as root does with the file of a service.
+// TestRewriteKeepsOwnerAndMode edits a file that belongs to another user, as root does with the file of a service.
 // Without root it is our own file, and the group and mode are what is kept.
 func TestRewriteKeepsOwnerAndMode(t *testing.T) {
 	dir := t.TempDir()

@@ -173,7 +173,7 @@ func forge(t *testing.T, s *Store, id job.ID, change func([]job.Event) []job.Eve
 	}))
 }
 
-// TestAnchors: histories that somebody changes who can compute hashes are found by their anchors. The controls are the
+// TestAnchors: histories that were changed together with their hashes are found by their anchors. The controls are the
 // store as it was, and an export of the changed one without anchors, in which no history has a fault.
 func TestAnchors(t *testing.T) {
 	s, a := openStore(t, newDatabase(t), Options{CallerTime: true}), newAnchored(t)

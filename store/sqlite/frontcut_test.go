@@ -13,7 +13,7 @@ var images = flag.Int("images", 40, "TestPowerCutWithLog: least number of images
 
 // A power cut after any write to the log in front, the database or the head file loses nothing that was acknowledged,
 // leaves a database that is sound, and no log that is refused. Segments are small, so that the cuts meet rotations and
-// removals; the applier is quick, slow, or rests until somebody flushes. Each round loses other sectors.
+// removals; the applier is quick, slow, or rests until a flush. Each round loses other sectors.
 func TestPowerCutWithLog(t *testing.T) {
 	total := 0
 	for seed := uint64(1); total < *images; seed++ {

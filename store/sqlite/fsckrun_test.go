@@ -43,7 +43,7 @@ func ids(prefix string, n int) (all []string) {
 	return all
 }
 
-// eitherWay runs a test without a log in front of the database and with one, whose rows stay in the log until somebody
+// eitherWay runs a test without a log in front of the database and with one, whose rows stay in the log until a call
 // flushes.
 func eitherWay(t *testing.T, run func(*testing.T, Options)) {
 	t.Run("database", func(t *testing.T) { run(t, Options{NoLog: true}) })

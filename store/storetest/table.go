@@ -192,7 +192,7 @@ type forgery struct {
 	want   job.ErrorKind
 }
 
-// forgeries makes the changes of somebody who saw the job in another state, at another version or under a claim that is
+// forgeries makes the changes of a caller who saw the job in another state, at another version or under a claim that is
 // over, and so believes the move to be legal.
 func forgeries(life *lifecycle.Table, j job.Job, a Move) []forgery {
 	from, to := other(life, j.State, a.Event)

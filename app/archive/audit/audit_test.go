@@ -354,7 +354,7 @@ func TestFaults(t *testing.T) {
 			if err == nil || len(f.reported) != n {
 				t.Errorf("got %v, %q", err, f.reported[n:])
 			}
-			f.change("b", "file-0001", flip) // somebody brought it back
+			f.change("b", "file-0001", flip) // a user brought it back
 			f.now = f.now.Add(time.Second)
 			must(t, f.checker.Start(t.Context(), []string{"b"}))
 			_, _ = f.checker.Pass(t.Context()) // a may be tried before b is found intact

@@ -98,7 +98,7 @@ func (o *objects) check() (audit.Result, error) {
 
 // TestFlippedByteOfObject: one flipped byte in a file of an OCFL object is found in one pass over all objects, reported
 // and, with a good source, healed: from another root, from a file that a location has, from a package. Without a good
-// source it stays, also over a restart, until somebody restores the file.
+// source it stays, also over a restart, until a user restores the file.
 func TestFlippedByteOfObject(t *testing.T) {
 	const text = "answers of a student"
 	packed := map[string]string{"bag/data/quiz-8/page.html": "another activity", "bag/data/quiz-7/page.html": text}

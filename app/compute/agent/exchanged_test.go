@@ -18,7 +18,7 @@ import (
 )
 
 // exchange is what a command without confinement does to the agent's files around its directory. dir is its directory,
-// own the agent's around it, and foreign a directory of somebody else with the file key in it.
+// own the agent's around it, and foreign a directory of another user with the file key in it.
 var exchanges = []struct {
 	name string
 	do   func(dir, own, foreign string) error
@@ -74,7 +74,7 @@ func both(all ...error) error {
 }
 
 // TestExchanged: whatever a command puts instead of its directory, its outputs and the agent's own files, nothing of
-// somebody else is read or written, the payload ends at once, and what it wrote itself comes back. Where it runs and
+// another user is read or written, the payload ends at once, and what it wrote itself comes back. Where it runs and
 // after it has ended, and whether the agent lives on or ends in the middle.
 func TestExchanged(t *testing.T) {
 	for _, c := range exchanges {

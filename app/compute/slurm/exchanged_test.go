@@ -17,7 +17,7 @@ import (
 
 const foreignKey = "hunter2"
 
-// exchanges are what a payload does to its directory, own. foreign is a directory of somebody else beside it, with the
+// exchanges are what a payload does to its directory, own. foreign is a directory of another user beside it, with the
 // file key in it.
 var exchanges = []struct {
 	name string
@@ -83,7 +83,7 @@ func replace(own string, with func(name string) error) error {
 }
 
 // TestExchanged: whatever a payload puts instead of its directory, its files and its output, the server reads, writes
-// and removes nothing of somebody else, while the payload runs and when it has ended.
+// and removes nothing of another user, while the payload runs and when it has ended.
 func TestExchanged(t *testing.T) {
 	for _, c := range exchanges {
 		for _, when := range []string{"RUNNING", "COMPLETED"} {
@@ -122,7 +122,7 @@ func TestExchanged(t *testing.T) {
 
 func nlink(info os.FileInfo) uint64 { return uint64(info.Sys().(*syscall.Stat_t).Nlink) }
 
-// played writes what batch.sh and run.sh write, and a directory of somebody else.
+// played writes what batch.sh and run.sh write, and a directory of another user.
 func played(t *testing.T, own, foreign string) {
 	t.Helper()
 	for name, text := range map[string]string{

@@ -253,7 +253,7 @@ func TestKillUnsent(t *testing.T) {
 	}
 }
 
-// TestKillOnlyByName has Slurm give a payload's number to somebody else's job: that one is not cancelled.
+// TestKillOnlyByName has Slurm give a payload's number to another user's job: that one is not cancelled.
 func TestKillOnlyByName(t *testing.T) {
 	f, o := newFake(t)
 	s := open(t, o)

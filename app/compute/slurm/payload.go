@@ -157,7 +157,7 @@ func (p *payload) has(name string) bool {
 	return err == nil
 }
 
-// claimed gives the id of the job in Slurm that has the payload; taken reports whether anybody has.
+// claimed gives the id of the job in Slurm that has the payload; taken reports whether any job has.
 func (p *payload) claimed() (id string, taken bool) {
 	if !p.has(claimDir) {
 		return "", false
@@ -244,7 +244,7 @@ func openFile(root *os.Root, name string) (*os.File, error) {
 		err = fmt.Errorf("%s is no regular file", name)
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); err == nil && ok && st.Nlink > 1 {
-		err = fmt.Errorf("%s has another name elsewhere", name) // it may be somebody else's
+		err = fmt.Errorf("%s has another name elsewhere", name) // it may be another user's
 	}
 	if err != nil {
 		f.Close()

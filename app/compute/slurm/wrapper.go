@@ -86,7 +86,7 @@ func variable(name, value string) error {
 	return nil
 }
 
-// readOnly are variables that bash does not let anybody set: an assignment would end the file that sets it.
+// readOnly are variables that bash does not let any user set: an assignment would end the file that sets it.
 var readOnly = []string{"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
 
 // environ writes the file env: one assignment for each variable, sorted.

@@ -21,8 +21,7 @@ func confined(t *testing.T, test func(t *testing.T, f *Confined)) {
 }
 
 // TestLimits ends commands that use too much with a sentence that states that; without the limit, which is the control,
-// the same command ends by itself. It holds what it has for $HOLD seconds, which is longer than anybody needs to see it
-// where there is a limit.
+// the same command ends by itself. It holds what it has for $HOLD seconds, longer than the limit needs to end it.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		name, text, want string

@@ -104,7 +104,7 @@ func (p *Package) open(a *App, id job.ID) error {
 	return nil
 }
 
-// shared is a file that somebody else closes.
+// shared is a file that another reader closes.
 type shared struct{ *os.File }
 
 func (shared) Close() error { return nil }

@@ -10,7 +10,7 @@
 //	sweep.go                  the plans of deleted jobs go
 //
 // A package is a plan (package pack), not a copy: access/<job>/plan/ holds headers and checksums, and the content is
-// read from storage when somebody fetches it. A file that was whole when the plan was made may have changed since;
+// read from storage when it is fetched. A file that was whole when the plan was made may have changed since;
 // reading notices, and breaks off rather than giving other bytes.
 //
 // The token is what gives access to a package: its first half finds the job, its second is 128 bits that only the key

@@ -113,7 +113,7 @@ func (a *App) find(ctx context.Context, token string) (*job.Job, *spec, error) {
 	return &j, s, err
 }
 
-// genuine reports whether a package token was given for a job to someone whose API token is still valid.
+// genuine reports whether a package token was given for a job to a person whose API token is still valid.
 func (a *App) genuine(id job.ID, token string) bool {
 	ties := []string{""}
 	if a.options.Tokens != nil {

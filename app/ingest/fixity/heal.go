@@ -108,7 +108,7 @@ func (c *Checker) sound(ctx context.Context, from *ocfl.Root, has, want []invent
 }
 
 // checkKnown checks the copies with faults again, at most once a day each: what had the good copy may be back, or
-// somebody restored it.
+// a user restored it.
 func (c *Checker) checkKnown(ctx context.Context) error {
 	known, err := c.Inventory.Faults(ctx, "", "", 0)
 	if err != nil {

@@ -224,7 +224,7 @@ func TestNotHealedFromBad(t *testing.T) {
 		count("fixity-healed") != 0 {
 		t.Errorf("got %+v, %q", s, p.audit)
 	}
-	if err := flip(other); err != nil { // somebody brought the good copy back
+	if err := flip(other); err != nil { // a user brought the good copy back
 		t.Fatal(err)
 	}
 	p.now = p.now.Add(25 * time.Hour)

@@ -11,7 +11,7 @@ import (
 // mostGrouped is how many calls one transaction carries out at most.
 const mostGrouped = 64
 
-// call is a transaction that somebody waits for.
+// call is a transaction that a caller waits for.
 type call struct {
 	ctx      context.Context
 	do       func(tx *change) error // may be called again after it was rolled back

@@ -22,7 +22,7 @@ func grouped(t *testing.T, open opener) (i *Inventory, run func(calls ...func() 
 	i = open.new(t)
 	return i, func(calls ...func() error) []error {
 		t.Helper()
-		i.turn <- struct{}{} // somebody writes
+		i.turn <- struct{}{} // a transaction is under way
 		errs := make([]error, len(calls))
 		var done sync.WaitGroup
 		for n, do := range calls {

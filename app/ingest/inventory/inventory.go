@@ -36,7 +36,7 @@ import (
 
 // Errors of this package, for errors.Is.
 var (
-	// ErrConflict: identifiers contradict each other, or an object belongs to somebody else.
+	// ErrConflict: identifiers contradict each other, or an object belongs to another user.
 	ErrConflict = errors.New("identifier conflict")
 	// ErrNotFound: the inventory has no such object or version.
 	ErrNotFound = errors.New("not found")
@@ -58,7 +58,7 @@ type Inventory struct {
 	dead   atomic.Pointer[error] // why nothing is written any more
 	deaths chan error
 
-	turn    chan struct{} // full while somebody writes
+	turn    chan struct{} // full while a transaction is under way
 	relaxed bool          // commits do not sync, see pace; used by the caller that has the turn
 
 	mu     sync.Mutex        // guards all below

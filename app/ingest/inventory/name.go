@@ -135,7 +135,7 @@ func (c *Claim) locksOf() []Want {
 }
 
 // Settle notes the ARK that a service minted for the job and ends the locks under which it was asked. ErrStale: one of
-// them was lost, and somebody else may be at it.
+// them was lost, and another job may be at it.
 func (i *Inventory) Settle(ctx context.Context, c Claim, locks []Lock, ark string) (Name, error) {
 	stored := false
 	if c.Stored != nil {

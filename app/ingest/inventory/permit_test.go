@@ -30,7 +30,7 @@ func TestPermitOfNames(t *testing.T) { inEach(t, testPermitOfNames) }
 func testPermitOfNames(t *testing.T, open opener) {
 	i := open.new(t)
 	stored := deposit(t, i, "a", "ann", "maps", 1, "l1")
-	deposit(t, i, "c", "carol", "maps", 2, "l1") // somebody permitted: the depositor stays
+	deposit(t, i, "c", "carol", "maps", 2, "l1") // a user permitted: the depositor stays
 	underway := name(t, i, Claim{Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l2"}, Template: template(t),
 		Depositor: "ann", Profile: "maps"}).ARK
 	for _, permit := range []struct {

@@ -91,7 +91,7 @@ func (l *Roots) openOCFL(dir, path string, id Identity) (*Root, error) {
 		return r, nil
 	}
 	if r != nil {
-		l.retired = append(l.retired, r) // somebody may still read from it
+		l.retired = append(l.retired, r) // a download may still read from it
 	}
 	root, err := ocfl.OpenRoot(path)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // Server serves files. Its fields are set before the first request.
 type Server struct {
 	Files    map[string]string // by name, relative to the directory of the login
-	User     string            // with Password; anybody without
+	User     string            // with Password; any user without
 	Password string
 	Lacks    string            // commands that it does not know, separated by blanks
 	Says     map[string]string // replies to commands instead of its own

@@ -205,7 +205,7 @@ func TestV2Container(t *testing.T) {
 	}
 }
 
-// TestV2Neighbours: somebody else's processes in our group are left alone; we go back and report what is wrong.
+// TestV2Neighbours: other processes in our group are left alone; we go back and report what is wrong.
 func TestV2Neighbours(t *testing.T) {
 	f := newFake(t, "/user.slice/session-1.scope", "cpu memory pids")
 	procs := filepath.Join(f.top, "user.slice/session-1.scope/cgroup.procs")

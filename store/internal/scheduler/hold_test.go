@@ -58,7 +58,7 @@ func TestHeldBatchIsPassedOnce(t *testing.T) {
 			q.Put(&last, &last)
 			ended := jobs[0]
 			ended.Ended = true
-			q.Put(&jobs[0], &ended) // somebody withdraws it meanwhile
+			q.Put(&jobs[0], &ended) // a user withdraws it meanwhile
 			if !c.holds {
 				holds = nil
 			}

@@ -3,7 +3,7 @@
 // for capacity, and before each parcel: the machine behind an address can be replaced.
 //
 // A job stays with the protocol by which it was handed over. The server's record states before anything is sent by
-// which one that is to be: the job's handle names the memory of an agent, or [legacy.Instance]. If somebody else is
+// which one that is to be: the job's handle names the memory of an agent, or [legacy.Instance]. If another server is
 // found at the address by then, nothing is sent, and the job goes back to the queue. So a lost answer never makes a job
 // run twice: the agent that may have it is known, and no other is asked or sent it.
 //

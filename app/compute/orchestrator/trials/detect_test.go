@@ -143,7 +143,7 @@ func TestVariablesNameOurs(t *testing.T) {
 	})
 }
 
-// What an original client cannot do is refused if somebody asked for it, and named if only the service sets it.
+// What an original client cannot do is refused if a user asked for it, and named if only the service sets it.
 func TestOriginalCannot(t *testing.T) {
 	t.Parallel()
 	c, store := wiretest.Client(t, wiretest.ClientOptions{}), mem.New()

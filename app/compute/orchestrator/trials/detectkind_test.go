@@ -86,7 +86,7 @@ func (s *slowRoom) Capacity(ctx context.Context) (compute.Capacity, error) {
 func (s *slowRoom) Ticketless() bool { return s.ticketless() }
 
 // Results in part complete a job of an original client that cannot pack them (rule 3), also after a restart of the
-// server before anybody was found at the address.
+// server before a server was found at the address.
 func TestPartialAfterRestart(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		c, store, dir := wiretest.Client(t, wiretest.ClientOptions{}), mem.New(), t.TempDir()

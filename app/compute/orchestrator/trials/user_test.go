@@ -21,7 +21,7 @@ import (
 // patience is how long anything may take here that must come: long, since machines are slow and busy.
 const patience = time.Minute
 
-// user is somebody who uses the API of the original, of our server or of the original's.
+// user is a client of the API of the original: of our server or of the original's.
 type user struct {
 	*testing.T
 	url   string
