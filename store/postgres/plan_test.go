@@ -65,6 +65,28 @@ func (r *tracer) note(statement string, args []any) {
 	r.seen[statement] = args
 }
 
+// reset forgets the statements.
+func (r *tracer) reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.seen)
+}
+
+// saw reports whether a statement was executed.
+func (r *tracer) saw(statement string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, seen := r.seen[statement]
+	return seen
+}
+
+// statements returns the statements, sorted.
+func (r *tracer) statements() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.seen))
+}
+
 func (r *tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
 	r.note(d.SQL, d.Args)
 	return ctx
@@ -156,7 +178,7 @@ func TestPlans(t *testing.T) {
 	addEnded(t, s, "tst_old", 5000)
 	_, err = s.pool.Exec(ctx, "ANALYZE")
 	check(t, err)
-	clear(r.seen)
+	r.reset()
 	_, err = script(ctx, s)
 	check(t, err)
 	for i := range 3 {

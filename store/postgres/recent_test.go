@@ -3,10 +3,8 @@ package postgres
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -130,11 +128,11 @@ func TestRememberedElsewhere(t *testing.T) {
 		check(t, err)
 		return results[0].Job, results[0].Err
 	}
-	clear(r.seen)
+	r.reset()
 	j, err := change(a, jobs[0])
 	check(t, err)
-	if _, whole := r.seen[lockJobs]; whole || r.seen[lockRecent] == nil {
-		t.Errorf("control: a remembered record was read: %v", slices.Sorted(maps.Keys(r.seen)))
+	if r.saw(lockJobs) || !r.saw(lockRecent) {
+		t.Errorf("control: a remembered record was read: %v", r.statements())
 	}
 	j, err = change(b, j)
 	check(t, err)
@@ -253,14 +251,14 @@ func testTrusted(
 		}
 		present := known
 		before(t, elsewhere, &present)
-		clear(r.seen)
+		r.reset()
 		results, err := s.Commit(ctx, op(&known, &present))
 		check(t, err)
 		after, err := elsewhere.Get(ctx, id)
 		answers = append(answers, fmt.Sprintf("%v %d %s, then %v %d %s %s", job.KindOf(results[0].Err),
 			results[0].Job.Version, results[0].Job.State, job.KindOf(err), after.Version, after.State, after.Message))
-		_, locked := r.seen[lockRecent]
-		if _, read := r.seen[lockJobs]; i == 0 && (read || locked == trusted) {
+		locked, read := r.saw(lockRecent), r.saw(lockJobs)
+		if i == 0 && (read || locked == trusted) {
 			t.Errorf("read %t, locked %t", read, locked)
 		}
 		var entries, counted int64
@@ -324,12 +322,12 @@ func TestRememberedBatch(t *testing.T) {
 	jobs, err := s.Create(ctx, newJob(storetest.Step, "tst_1", child), newJob(storetest.Step, "tst_2", child))
 	check(t, err)
 	for i, want := range []string{lockRecent, lockJobs} {
-		clear(r.seen)
+		r.reset()
 		c, err := storetest.Transition(storetest.Step, jobs[i], "cancel", lifecycle.Operator, start)
 		check(t, err)
 		check(t, moved(s.Commit(ctx, c)))
-		if _, apart := r.seen[lockRecords]; apart || r.seen[want] == nil {
-			t.Errorf("statements %v, want %s", slices.Sorted(maps.Keys(r.seen)), want)
+		if r.saw(lockRecords) || !r.saw(want) {
+			t.Errorf("statements %v, want %s", r.statements(), want)
 		}
 		s.recent.drop("tst_batch")
 	}
