@@ -322,11 +322,12 @@ func (e *Engine) onHints(hints []job.Hint) {
 	e.woken = nil
 	for i := range hints {
 		h := &hints[i]
-		if w := all.works[h.Kind]; h.Free && w != nil && w.Steps[h.State] != nil {
+		w := all.works[h.Kind]
+		if h.Free && w != nil && w.Steps[h.State] != nil {
 			all.poolOf(h.Kind).expect(1)
 			work, suspects = true, suspects || h.Record == nil || h.Record.Suspect()
 		}
-		if all.releases(h) {
+		if w != nil && len(w.Steps) > 0 && all.releases(h) {
 			all.poolOf(h.Kind).expect(1)
 			work = true
 		}
