@@ -63,9 +63,9 @@ func (e *end) own(ending *compute.Ending) {
 	case m.cause == compute.CauseMemory, e.hoggish() && !well:
 		cause, sentence = compute.CauseMemory, states["OUT_OF_MEMORY"].sentence
 	case well && !x.Notified:
-	case x.Notified && e.killed:
+	case x.terminated() && e.killed:
 		cause, sentence = compute.CauseKilled, "it was ended on request"
-	case x.Notified && m.cause != "" && m.cause != compute.CauseExit:
+	case x.terminated() && m.cause != "" && m.cause != compute.CauseExit && m.cause != compute.CauseLost:
 		cause, sentence = m.cause, m.sentence
 	case well:
 	case x.Signal == 24 && e.limits.CPU > 0:
@@ -80,6 +80,10 @@ func (e *end) own(ending *compute.Ending) {
 	}
 	ending.Cause, ending.Sentence = cause, sentence
 }
+
+// terminated reports whether run.sh was to end: the wrapper was sent TERM, or run.sh or a process of it ended by one.
+// Slurm sends TERM to all processes of a job, to the wrapper maybe last.
+func (x *exited) terminated() bool { return x.Notified || x.Signal == 15 || x.Exit == 128+15 }
 
 // Codes of batch.sh that are not run.sh's: it writes no exit.json then.
 const (
