@@ -8,8 +8,8 @@ import (
 
 // Notify records tasks of a job that its worker did not report; tasks of the same name are replaced. A worker with the
 // claim keeps it and is notified ([Run.Changed]). A job that waits unclaimed by [Wait] or [Run.Rest] with the code
-// becomes due in the same commit. Notify may be repeated. Errors: NotFound, Refused for a job that has ended, Conflict
-// after 20 tries, Unavailable if it is unknown whether the commit was applied.
+// becomes due in the same commit; an empty code makes none due. Notify may be repeated. Errors: NotFound, Refused for a
+// job that has ended, Conflict after 20 tries, Unavailable if it is unknown whether the commit was applied.
 func (e *Engine) Notify(ctx context.Context, id job.ID, code string, tasks ...job.Task) error {
 	for try := 1; ; try++ {
 		due, err := e.notify(ctx, id, code, tasks)
@@ -45,7 +45,7 @@ func (e *Engine) notify(ctx context.Context, id job.ID, code string, tasks []job
 		t.underClaim(e.name)
 	} else {
 		t.asRead(e.name)
-		if due = j.Cause == code && j.Due.After(now); due {
+		if due = code != "" && j.Cause == code && j.Due.After(now); due {
 			t.setDue(now)
 		}
 	}

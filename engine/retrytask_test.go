@@ -26,7 +26,8 @@ func TestRetryTask(t *testing.T) {
 			}
 			w := start(t, mem.New(), engine.Options{}, work)
 			defer w.stop()
-			id := w.post(engine.Order{Due: w.Clock().Now().Add(1 << 40)}).ID
+			due := w.Clock().Now().Add(1 << 40)
+			id := w.post(engine.Order{Due: due}).ID
 			if err := w.Notify(t.Context(), id, "", job.Task{Name: "seal", Kind: "part", State: "Failed"}); err != nil {
 				t.Fatal(err)
 			}
@@ -37,6 +38,10 @@ func TestRetryTask(t *testing.T) {
 			tasks, err := w.store.Tasks(t.Context(), id)
 			if err != nil || len(tasks) != 1 || (tasks[0].State == "Created") != rule {
 				t.Errorf("rule %v: got %+v, %v", rule, tasks, err)
+			}
+			synctest.Wait()
+			if j := w.get(id); !j.Due.Equal(due) || j.Claimed() || j.Ended {
+				t.Errorf("rule %v: it is due at %s, %s; want %s", rule, j.Due, j.State, due)
 			}
 			entries, err := w.store.Audit(t.Context(), 0, 10)
 			if err != nil || (len(entries) == 1) != rule {

@@ -90,7 +90,10 @@ func (p *Paged) url(q url.Values) string {
 	return p.Path + "?" + q.Encode()
 }
 
-// page returns the entries of a page, and the next one.
+// aging is the age of an entry, which differs from request to request.
+var aging = regexp.MustCompile(`"seconds":[0-9]+`)
+
+// page returns the entries of a page, without their ages, and the next one.
 func (p *Paged) page(w *Harness, q url.Values) (entries []string, next string) {
 	w.T.Helper()
 	answer, text := w.Ask(w.Request(http.MethodGet, p.url(q), ""))
@@ -103,7 +106,7 @@ func (p *Paged) page(w *Harness, q url.Values) (entries []string, next string) {
 		w.T.Fatalf("%v has no list %q: %s", q, p.List, text)
 	}
 	for _, e := range list {
-		entries = append(entries, string(e))
+		entries = append(entries, aging.ReplaceAllString(string(e), `"seconds":0`))
 	}
 	if of["next"] != nil {
 		if err := json.Unmarshal(of["next"], &next); err != nil || next == "" {
