@@ -183,6 +183,34 @@ func TestClaimTakesSlotsForWaitingJobs(t *testing.T) {
 	})
 }
 
+// TestLimitOfWorkersElsewhere: a job that a limit does not count any more causes no claim if only workers elsewhere
+// work on its kind. The control is a kind that this engine works on.
+func TestLimitOfWorkersElsewhere(t *testing.T) {
+	for _, outside := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &asked{Store: mem.New()}
+			work := letters(nil)
+			work.Limits = []job.Limit{{Name: "one", Kind: "test.letter", Max: 1}}
+			if work.Outside = outside; outside {
+				work.Steps = nil
+			}
+			w := start(t, s, engine.Options{Slots: 4, Sweep: time.Hour}, work)
+			defer w.stop()
+			j := w.post(engine.Order{Due: time.Now().Add(time.Minute)})
+			synctest.Wait()
+			before := s.claims.Load()
+			c := job.Change{Job: j.ID, Version: j.Version, At: time.Now()}
+			if _, err := s.Store.Commit(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if n := s.claims.Load() - before; (n == 0) != outside {
+				t.Errorf("outside %t: %d claims after a hint of a job without a claim", outside, n)
+			}
+		})
+	}
+}
+
 // TestSuspectsAreSearchedWhenThereIsOne: changes of jobs that are no suspects cause no search for suspects. The control
 // is a job that becomes one.
 func TestSuspectsAreSearchedWhenThereIsOne(t *testing.T) {

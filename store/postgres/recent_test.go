@@ -274,6 +274,49 @@ func testTrusted(
 	t.Log(answers[0])
 }
 
+// TestClaimsGoFirst: in a transaction with the claim of the job that waits, a new job begins in the commit that creates
+// it, although its creation came first. The control has no claim.
+func TestClaimsGoFirst(t *testing.T) {
+	for _, claims := range []bool{true, false} {
+		s := openStore(t, newDatabase(t), Options{CallerTime: true})
+		ctx := t.Context()
+		_, err := s.Create(ctx, newJob(storetest.Step, "tst_waits"))
+		check(t, err)
+		entered, goOn := make(chan bool, 10), make(chan bool)
+		s.beforeFlush = func(*writer) {
+			entered <- true
+			<-goOn
+		}
+		var all sync.WaitGroup
+		all.Go(func() { check(t, s.KeepClock(ctx, job.KeptClock{Trusted: start})) })
+		<-entered
+		var made []job.Job
+		all.Go(func() {
+			c := newJob(storetest.Step, "tst_new")
+			c.Chain = &job.Chain{Worker: "w", Lease: time.Hour}
+			made, err = s.Create(ctx, c)
+		})
+		wait := func(n int) {
+			for len(s.operations) < n {
+				runtime.Gosched()
+			}
+		}
+		if wait(1); claims {
+			all.Go(func() {
+				_, err := s.Claim(ctx, job.Claim{Worker: "w", N: 1, Now: start, Lease: time.Hour,
+					From: from("Waiting")})
+				check(t, err)
+			})
+			wait(2)
+		}
+		close(goOn)
+		all.Wait()
+		if check(t, err); made[0].Claimed() != claims {
+			t.Errorf("with a claim: %t, the new job has begun: %t", claims, made[0].Claimed())
+		}
+	}
+}
+
 // TestCountersAfterRollback: a transaction that adds a counter begins again, because a job has become due. The counter
 // is added by the second attempt.
 func TestCountersAfterRollback(t *testing.T) {

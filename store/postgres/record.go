@@ -146,22 +146,22 @@ func (c *column[T]) typed() string {
 func (c *column[T]) args(rows []*T) any {
 	switch {
 	case c.int != nil:
-		return list(rows, c.int)
+		return valuesOf(rows, c.int)
 	case c.text != nil:
-		return list(rows, func(r *T) string { return pg.Stored(c.text(r)) })
+		return valuesOf(rows, func(r *T) string { return pg.Stored(c.text(r)) })
 	case c.plain != nil:
-		return list(rows, c.plain)
+		return valuesOf(rows, c.plain)
 	case c.lane != nil:
-		return list(rows, func(r *T) pgtype.UUID {
+		return valuesOf(rows, func(r *T) pgtype.UUID {
 			id := c.lane(r)
 			return pgtype.UUID{Bytes: id, Valid: id != laneID{}}
 		})
 	}
-	return list(rows, c.bytes)
+	return valuesOf(rows, c.bytes)
 }
 
-// list returns a value of each row.
-func list[T, V any](rows []*T, f func(*T) V) []V {
+// valuesOf returns a value of each row: values for rows that have addresses already.
+func valuesOf[T, V any](rows []*T, f func(*T) V) []V {
 	all := make([]V, len(rows))
 	for i, r := range rows {
 		all[i] = f(r)
