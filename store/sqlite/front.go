@@ -58,7 +58,7 @@ func (f *front) readAll() error {
 	if f.newer.overlay == nil {
 		return nil
 	}
-	f.newer = view{}
+	f.newer.close()
 	return f.release.Run()
 }
 
@@ -105,7 +105,7 @@ func (r *records) commitRecord(audits int64, hash job.Hash) (waiting int, err er
 	if err := f.ends.Run(); err != nil {
 		return 0, err
 	}
-	content := f.group.Take()
+	content := f.group.Content()
 	number, err := f.log.Append(content)
 	if err != nil {
 		if lost := f.log.Lost(); lost != nil {
@@ -114,6 +114,7 @@ func (r *records) commitRecord(audits int64, hash job.Hash) (waiting int, err er
 		return 0, err
 	}
 	waiting = f.overlay.publish(f.pending, content, number, n)
+	f.group.Clear()
 	f.pending.clear()
 	r.cache.age()
 	r.names.committed()

@@ -359,7 +359,9 @@ func TestOneRecordReadsOneState(t *testing.T) {
 			t.Errorf("get: %v", err)
 		}
 		s.records.cache.clear()
+		newer := s.records.front.newer.generations
 		s.records.front.newer.generations = [2]*generation{}
+		defer func() { s.records.front.newer.generations = newer }()
 		_, err = s.records.entry("tst_1")
 		wantKind(t, "get in the state alone", err, job.NotFound)
 		return nil

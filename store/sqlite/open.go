@@ -176,6 +176,7 @@ func (s *Store) reload() (err error) {
 		return r.findNext(r.c)
 	}
 	c, v := r.front.c, s.overlay.view() // which has what the database lacks in the transaction that begins now
+	defer v.close()
 	if err := c.Exec("BEGIN"); err != nil {
 		return err
 	}

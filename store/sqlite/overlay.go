@@ -18,133 +18,10 @@ type overlay struct {
 	mu       sync.RWMutex // guards all below, and the maps of the generations
 	fresh    *generation
 	applying *generation // nil if there is none
+	spare    *generation // an empty one that was applied, or nil
 }
 
-// generation are the newest rows of some consecutive records of the log.
-type generation struct {
-	jobs       map[job.ID]*entry
-	rows       map[int64]*entry // the same by row number
-	space      []entry          // for further ones
-	firstEvent int64            // number of the first of events
-	events     eventRows        // consecutive
-	audits     []job.Audit      // consecutive
-	tasks      map[int64][]job.Task
-	keys       map[string][]keyRow
-	messages   map[string]job.Message
-	holds      map[job.Scope]*job.Hold // nil for a released one
-	touched    []*entry                // of the open record, each once, instead of jobs
-
-	contents [][]byte // of the records
-	bytes    int      // of contents
-	last     uint64   // number of the last record
-	numbers  numbers  // after it
-}
-
-// eventRow is a history entry with the row of its job and the distance to the entry before.
-type eventRow struct {
-	job, back int64
-	event     job.Event
-}
-
-// eventRows is a list in parts of one size: it grows without copies, and without memory that is too large to be used
-// again soon.
-type eventRows struct {
-	n     int
-	parts []*[eventsPart]eventRow
-}
-
-const eventsPart = 64
-
-func (r *eventRows) add(e *eventRow) {
-	if r.n == len(r.parts)*eventsPart {
-		r.parts = append(r.parts, new([eventsPart]eventRow))
-	}
-	*r.at(r.n) = *e
-	r.n++
-}
-
-func (r *eventRows) at(i int) *eventRow { return &r.parts[i/eventsPart][i%eventsPart] }
-
-// keyRow is an idempotency key of the job in a row.
-type keyRow struct {
-	kind  job.Kind
-	owner string
-	id    job.ID
-	n     int64
-}
-
-func newGeneration() *generation { return generationLike(&generation{}) }
-
-// generationLike returns an empty generation with space for as much as another one has.
-func generationLike(g *generation) *generation {
-	return &generation{
-		jobs: make(map[job.ID]*entry, len(g.jobs)), rows: make(map[int64]*entry, len(g.rows)),
-		contents: make([][]byte, 0, len(g.contents)),
-		tasks:    map[int64][]job.Task{}, keys: map[string][]keyRow{},
-		messages: map[string]job.Message{}, holds: map[job.Scope]*job.Hold{},
-	}
-}
-
-// clear empties a generation that no reader has.
-func (g *generation) clear() {
-	clear(g.jobs)
-	clear(g.rows)
-	clear(g.tasks)
-	clear(g.keys)
-	clear(g.messages)
-	clear(g.holds)
-	for _, e := range g.touched {
-		e.open = false
-	}
-	clear(g.touched)
-	clear(g.audits)
-	*g = generation{jobs: g.jobs, rows: g.rows, events: eventRows{parts: g.events.parts}, audits: g.audits[:0],
-		tasks: g.tasks, keys: g.keys, messages: g.messages, holds: g.holds, touched: g.touched[:0]}
-}
-
-// put copies an entry.
-func (g *generation) put(e *entry) {
-	c := g.jobs[e.job.ID]
-	if c == nil {
-		if len(g.space) == 0 {
-			g.space = make([]entry, entriesAtOnce)
-		}
-		c, g.space = &g.space[0], g.space[1:]
-		g.jobs[e.job.ID], g.rows[e.n] = c, c
-	}
-	*c = *e
-	c.open = false
-}
-
-// entriesAtOnce is for how many entries a generation allocates space.
-const entriesAtOnce = 32
-
-func (g *generation) putTask(n int64, t job.Task) {
-	list := g.tasks[n]
-	if i := slices.IndexFunc(list, func(old job.Task) bool { return old.Name == t.Name }); i >= 0 {
-		list[i] = t
-		return
-	}
-	g.tasks[n] = append(list, t)
-}
-
-func (g *generation) putEvent(number int64, e *eventRow) {
-	if g.events.n == 0 {
-		g.firstEvent = number
-	}
-	g.events.add(e)
-}
-
-func (g *generation) key(kind job.Kind, owner, key string) job.ID {
-	for _, k := range g.keys[key] {
-		if k.kind == kind && k.owner == owner {
-			return k.id
-		}
-	}
-	return ""
-}
-
-// publish adds the rows of a record, of which the loop goes on changing the entries, to the fresh generation. It
+// publish copies the rows of a record and its content into the fresh generation: the loop uses their memory again. It
 // returns the bytes of all records that are not applied.
 func (o *overlay) publish(from *generation, content []byte, last uint64, n numbers) int {
 	o.mu.Lock()
@@ -154,7 +31,7 @@ func (o *overlay) publish(from *generation, content []byte, last uint64, n numbe
 		g.put(e)
 	}
 	for i := range from.events.n {
-		g.putEvent(from.firstEvent+int64(i), from.events.at(i))
+		*g.nextEvent(from.firstEvent + int64(i)) = *from.events.at(i)
 	}
 	g.audits = append(g.audits, from.audits...)
 	for n, tasks := range from.tasks {
@@ -167,7 +44,7 @@ func (o *overlay) publish(from *generation, content []byte, last uint64, n numbe
 	}
 	maps.Copy(g.messages, from.messages)
 	maps.Copy(g.holds, from.holds)
-	g.contents = append(g.contents, content)
+	g.contents = append(g.contents, g.memory.copy(content))
 	g.bytes += len(content)
 	g.last, g.numbers = last, n
 	if o.applying != nil {
@@ -185,7 +62,11 @@ func (o *overlay) take() (g *generation, more bool) {
 		return o.applying, true
 	}
 	if len(o.fresh.contents) > 0 {
-		o.applying, o.fresh = o.fresh, generationLike(o.fresh)
+		next := o.spare
+		if next == nil {
+			next = generationLike(o.fresh)
+		}
+		o.applying, o.fresh, o.spare = o.fresh, next, nil
 	}
 	return o.applying, false
 }
@@ -197,14 +78,23 @@ func (o *overlay) empty() bool {
 	return o.applying == nil && len(o.fresh.contents) == 0
 }
 
-// applied drops the generation that is in the database now.
+// applied drops the generation that is in the database now. Its memory is used again, unless a reader has it.
 func (o *overlay) applied() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
+	g := o.applying
 	o.applying = nil
+	unread := g.readers.Load() == 0 // no further reader can find it
+	o.mu.Unlock()
+	if !unread || !g.reusable() {
+		return
+	}
+	g.clear()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.spare = g
 }
 
-// view is the overlay as one reader sees it. The zero view is empty.
+// view is the overlay as one reader sees it, who must close it. The zero view is empty.
 type view struct {
 	overlay     *overlay
 	generations [2]*generation // the newer one first
@@ -213,7 +103,23 @@ type view struct {
 func (o *overlay) view() view {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	return view{o, [2]*generation{o.fresh, o.applying}}
+	v := view{o, [2]*generation{o.fresh, o.applying}}
+	for _, g := range v.generations {
+		if g != nil {
+			g.readers.Add(1)
+		}
+	}
+	return v
+}
+
+// close ends the use of the view, which is empty then.
+func (v *view) close() {
+	for _, g := range v.generations {
+		if g != nil {
+			g.readers.Add(-1)
+		}
+	}
+	*v = view{}
 }
 
 // each calls do with the generations, the newer one first, until it returns true.
@@ -291,7 +197,8 @@ func (v *view) withTasks(n int64, tasks []job.Task) []job.Task {
 	return tasks
 }
 
-// recent is what the overlay has for the ledger, in place of what the database has.
+// recent is what the overlay has for the ledger, in place of what the database has. It is valid until its view is
+// closed.
 type recent struct {
 	rows    map[int64]*entry
 	holds   map[job.Scope]*job.Hold

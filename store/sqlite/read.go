@@ -80,7 +80,7 @@ func (s *Store) read(ctx context.Context, op string, id job.ID, f func(*reader) 
 	return s.readDatabase(ctx, op, id, func(r *reader) error {
 		if s.applier != nil {
 			r.view = s.overlay.view()
-			defer func() { r.view = view{} }()
+			defer r.view.close()
 		}
 		return f(r)
 	})

@@ -280,7 +280,7 @@ func (r *records) appendEvent(ev *job.Event) error {
 		if ev.Seq > 1 {
 			back = number - e.last
 		}
-		f.pending.putEvent(number, &eventRow{e.n, back, *ev})
+		*f.pending.nextEvent(number) = eventRow{e.n, back, *ev}
 		r.touched(e)
 	}
 	r.nextEvent++

@@ -45,13 +45,13 @@ func TestKnownWords(t *testing.T) {
 func TestEventRows(t *testing.T) {
 	g := newGeneration()
 	for round := range 2 {
-		const n = 3*eventsPart + 5
+		const n = 3*chunkLength + 5
 		first := int64(1000 * (round + 1))
 		for i := range int64(n) {
-			g.putEvent(first+i, &eventRow{job: first + i})
+			g.nextEvent(first + i).job = first + i
 		}
-		if g.events.n != n || len(g.events.parts) != 4 || g.firstEvent != first {
-			t.Fatalf("round %d: %d entries in %d parts from %d", round, g.events.n, len(g.events.parts), g.firstEvent)
+		if g.events.n != n || len(g.events.chunks) != 4 || g.firstEvent != first {
+			t.Fatalf("round %d: %d entries in %d chunks from %d", round, g.events.n, len(g.events.chunks), g.firstEvent)
 		}
 		for i := range n {
 			if got := g.events.at(i).job; got != first+int64(i) {

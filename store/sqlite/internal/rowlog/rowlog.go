@@ -4,7 +4,6 @@
 package rowlog
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"unsafe"
@@ -63,12 +62,8 @@ func (g *Group) Row(k Kind) *Row { return &Row{group: g, kind: k, count: paramet
 // Empty reports whether there are no rows.
 func (g *Group) Empty() bool { return g.rows == 0 }
 
-// Take returns the content of a record with all rows, and empties the group. The content belongs to the caller.
-func (g *Group) Take() []byte {
-	content := bytes.Clone(g.content)
-	g.Clear()
-	return content
-}
+// Content returns the content of a record with all rows. It is valid until Clear.
+func (g *Group) Content() []byte { return g.content }
 
 // Clear drops all rows.
 func (g *Group) Clear() { g.content, g.rows = g.content[:0], 0 }
