@@ -26,11 +26,22 @@ const (
 
 // op is one operation in the loop.
 type op struct {
-	run   func(*ledger.Ledger) error
+	run   func(*ledger.Ledger) error // nil: it commits changes
 	kind  opKind
 	err   error
 	taken atomic.Bool   // by the loop, or by a caller that left before it
 	done  chan struct{} // has space for the answer
+
+	changes []job.Change
+	results []job.Result
+}
+
+// runOp executes an operation. A commit, which most are, needs no function of its own.
+func (s *Store) runOp(o *op) error {
+	if o.run != nil {
+		return o.run(s.ledger)
+	}
+	return s.ledger.Commit(s.records, o.changes, o.results)
 }
 
 // freeOps are operations whose callers have their answers.
@@ -45,7 +56,7 @@ func (f *freeOps) get() *op {
 }
 
 func (f *freeOps) put(o *op) {
-	o.run, o.err = nil, nil
+	o.run, o.err, o.changes, o.results = nil, nil, nil, nil
 	f.pool.Put(o)
 }
 
@@ -120,11 +131,16 @@ func (s *Store) do(ctx context.Context, reads bool, run func(*ledger.Ledger) err
 }
 
 func (s *Store) doAs(ctx context.Context, kind opKind, run func(*ledger.Ledger) error) error {
+	o := s.freeOps.get()
+	o.run, o.kind = run, kind
+	return s.send(ctx, o)
+}
+
+// send is [Store.doAs] for an operation of freeOps.
+func (s *Store) send(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
 	}
-	o := s.freeOps.get()
-	o.run, o.kind = run, kind
 	if !s.inbox.put(o) {
 		return &job.Error{Op: "store", Kind: job.Unavailable, Err: errClosed}
 	}
@@ -213,7 +229,7 @@ func (s *Store) round(ops []*op) int {
 		case s.dead.Load() != nil:
 			o.answer(s.deadError())
 		case o.kind == readsMemory:
-			o.answer(o.run(s.ledger))
+			o.answer(s.runOp(o))
 		default:
 			writes = append(writes, o)
 		}
@@ -333,7 +349,7 @@ func (s *Store) transact(ops []*op) error {
 
 func (s *Store) runAll(ops []*op) error {
 	for _, o := range ops {
-		o.err = o.run(s.ledger)
+		o.err = s.runOp(o)
 		if s.records.failed != nil {
 			return s.records.failed
 		}

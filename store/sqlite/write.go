@@ -38,15 +38,14 @@ func (s *Store) Renew(ctx context.Context, c job.Renewal) (lost []job.Lease, err
 // Commit is part of job.Store.
 func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
 	results := make([]job.Result, len(changes))
-	kind := writesRecords
+	o := s.freeOps.get()
+	o.kind, o.changes, o.results = writesRecords, changes, results
 	for i := range changes {
 		if changes[i].Purge {
-			kind = writesDatabase
+			o.kind = writesDatabase
 		}
 	}
-	err := s.doAs(ctx, kind, func(l *ledger.Ledger) error {
-		return l.Commit(s.records, changes, results)
-	})
+	err := s.send(ctx, o)
 	for i := range results {
 		results[i].Job.Own()
 	}
