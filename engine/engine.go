@@ -25,21 +25,23 @@ import (
 
 // Options of an engine. The zero Options work.
 type Options struct {
-	Name     string             // of this engine among those on the store; defaults to "engine"
-	Slots    int                // steps that run at once; defaults to 16
-	Lease    time.Duration      // of a claim; defaults to 15 s
-	Renew    time.Duration      // between renewals; defaults to a third of Lease
-	Labels   []string           // of the slots: states and jobs that require others are not claimed (Work.Requires)
-	Sweep    time.Duration      // between searches for what no event reported; defaults to 1 s
-	Grace    time.Duration      // for running steps when the engine stops; defaults to 10 s
-	Clock    clock.Clock        // defaults to SystemClock
-	Rand     *mathrand.Rand     // for jitter; defaults to a random seed
-	Entropy  io.Reader          // for ids; defaults to crypto/rand
-	Log      *slog.Logger       // of the engine itself; defaults to none
-	JobLogs  JobLogs            // of the jobs; defaults to none
-	Deliver  map[string]Deliver // by topic of outbox messages
-	Attempts int                // deliveries of a message before it is abandoned; defaults to 8
-	Retain   Retention
+	Name    string             // of this engine among those on the store; defaults to "engine"
+	Slots   int                // steps that run at once; defaults to 16
+	Lease   time.Duration      // of a claim; defaults to 15 s
+	Renew   time.Duration      // between renewals; defaults to a third of Lease
+	Labels  []string           // of the slots: states and jobs that require others are not claimed (Work.Requires)
+	Sweep   time.Duration      // between searches for what no event reported; defaults to 1 s
+	Grace   time.Duration      // for running steps when the engine stops; defaults to 10 s
+	Clock   clock.Clock        // defaults to SystemClock
+	Rand    *mathrand.Rand     // for jitter; defaults to a random seed
+	Entropy io.Reader          // for ids; defaults to crypto/rand
+	Log     *slog.Logger       // of the engine itself; defaults to none
+	JobLogs JobLogs            // of the jobs; defaults to none
+	Deliver map[string]Deliver // by topic of outbox messages
+	// by topic: messages to one receiver do not wait for those to another; a topic without it has one receiver
+	Receivers map[string]Receiver
+	Attempts  int // deliveries of a message before it is abandoned; defaults to 8
+	Retain    Retention
 
 	// Impaired reports what keeps the whole server from working, or nil. Why names it for every job that has not ended.
 	// It may be called concurrently. Defaults to none.

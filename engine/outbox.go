@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -17,6 +18,21 @@ import (
 // a longer pause than the engine's own.
 type Deliver func(ctx context.Context, m job.Message) error
 
+// Receiver names who gets a message, such as the host of its address. Of the messages of a topic that has one, those to
+// a receiver that is slow or does not answer wait, and those to other receivers do not.
+type Receiver func(m job.Message) string
+
+// ReceiverIn returns the text of a member of the bodies, which are JSON objects.
+func ReceiverIn(member string) Receiver {
+	return func(m job.Message) (name string) {
+		var members map[string]json.RawMessage
+		if json.Unmarshal(m.Body, &members) == nil {
+			_ = json.Unmarshal(members[member], &name) // no text: no name
+		}
+		return name
+	}
+}
+
 // deliveries delivers due messages until ctx ends. Each topic has a goroutine, so that a slow receiver delays no other
 // topic.
 func (e *Engine) deliveries(ctx context.Context) {
@@ -26,29 +42,15 @@ func (e *Engine) deliveries(ctx context.Context) {
 	topics := e.topics
 	var all sync.WaitGroup
 	for i := range topics {
-		all.Go(func() { e.deliverTopic(ctx, e.posts[i], job.Taking{Topics: topics[i : i+1]}) })
+		all.Go(func() {
+			e.newOutgoing(job.Taking{Topics: topics[i : i+1]}, e.options.Receivers[topics[i]]).run(ctx, e.posts[i])
+		})
 	}
 	// messages without a function are abandoned with an error
-	all.Go(func() { e.deliverTopic(ctx, e.posts[len(topics)], job.Taking{Topics: topics, Others: true}) })
+	all.Go(func() {
+		e.newOutgoing(job.Taking{Topics: topics, Others: true}, nil).run(ctx, e.posts[len(topics)])
+	})
 	all.Wait()
-}
-
-// deliverTopic delivers the messages of the topics until ctx ends; post wakes it.
-func (e *Engine) deliverTopic(ctx context.Context, post chan struct{}, take job.Taking) {
-	for {
-		n, err := e.deliver(ctx, take)
-		if err != nil && ctx.Err() == nil {
-			e.log.Error("outbox", "error", err)
-		}
-		if n > 0 {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-post:
-		}
-	}
 }
 
 // wakeDeliveries notifies the deliveries that there may be messages.
@@ -81,22 +83,6 @@ func (e *Engine) posted(messages []job.Message) {
 		}
 		signal(e.posts[at])
 	}
-}
-
-// deliver delivers up to 16 messages and returns their number.
-func (e *Engine) deliver(ctx context.Context, take job.Taking) (int, error) {
-	const handful = 16
-	take.N, take.Lease, take.Now = handful, 2*time.Minute, e.clock.Now()
-	messages, err := e.store.Take(ctx, take)
-	if err != nil || len(messages) == 0 {
-		return 0, err
-	}
-	var wg sync.WaitGroup
-	for i := range messages {
-		wg.Go(func() { e.deliverOne(ctx, &messages[i], take.Lease/2) })
-	}
-	wg.Wait()
-	return len(messages), e.store.Settle(context.WithoutCancel(ctx), messages...)
 }
 
 // Replay is part of operator.Acts.

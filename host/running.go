@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -352,16 +353,17 @@ func (r *Server) works() []engine.Work {
 }
 
 func (r *Server) engineOptions(s *Settings, logs engine.JobLogs) engine.Options {
-	deliver := map[string]engine.Deliver{}
+	deliver, receivers := map[string]engine.Deliver{}, map[string]engine.Receiver{}
 	for _, a := range r.apps {
-		for topic, d := range a.Deliver() {
-			deliver[topic] = d
+		maps.Copy(deliver, a.Deliver())
+		if x, ok := a.(module.Receiving); ok {
+			maps.Copy(receivers, x.Receivers())
 		}
 	}
 	return engine.Options{
 		Name: s.serverName(r.Data), Leads: r.store.Leads, Slots: s.Slots, Labels: config.List(s.Labels), Lease: s.Lease,
 		Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics,
-		JobLogs: logs, Deliver: deliver,
+		JobLogs: logs, Deliver: deliver, Receivers: receivers,
 		Attempts: s.Attempts, Retain: r.retention(s), Impaired: r.space.impaired,
 	}
 }

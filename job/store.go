@@ -117,9 +117,9 @@ type Outbox interface {
 	// lease: they are not taken again before.
 	Take(ctx context.Context, t Taking) ([]Message, error)
 
-	// Settle records the results of deliveries by Key, in one commit: Settled, Error, Due and Tried of each message
-	// are copied, of Tried the last [MostTried]; a nil Tried keeps that of the message. A settled or unknown message is
-	// unchanged.
+	// Settle records the results of deliveries by Key, in one commit: Settled, Error, Due, Attempts and Tried of each
+	// message are copied, of Tried the last [MostTried]; a nil Tried keeps that of the message. A settled or unknown
+	// message is unchanged.
 	Settle(ctx context.Context, messages ...Message) error
 
 	// Messages returns a page of messages, newest first, settled or not.

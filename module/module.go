@@ -87,7 +87,7 @@ type Host struct {
 }
 
 // App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [WorkerLister],
-// [StorageLister],
+// [StorageLister], [Receiving],
 // [Locker], [Measurer], [Listener], [TimeStamper], [Checker] or [FixityChecker].
 type App interface {
 	Works() []engine.Work
@@ -126,6 +126,11 @@ type Locker interface{ Locker() server.Locks }
 
 // FixityChecker has stored objects, and checks their fixity.
 type FixityChecker interface{ server.Fixity }
+
+// Receiving has several receivers of the messages of a topic.
+type Receiving interface {
+	Receivers() map[string]engine.Receiver
+}
 
 // Measurer adds its sources of metrics.
 type Measurer interface{ Measure(*metrics.Sources) }

@@ -66,6 +66,11 @@ func (a *App) Deliver() map[string]engine.Deliver {
 	return all
 }
 
+// Receivers is part of module.Receiving.
+func (a *App) Receivers() map[string]engine.Receiver {
+	return map[string]engine.Receiver{notify.Topic: engine.ReceiverIn("hook")}
+}
+
 // wall is the time by the clock of the machine, as receivers know it.
 func (a *App) wall() time.Time {
 	if a.engine == nil {

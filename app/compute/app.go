@@ -213,6 +213,11 @@ func (a *App) Deliver() map[string]engine.Deliver {
 		callbackTopic: a.deliverCallback}
 }
 
+// Receivers is part of module.Receiving.
+func (a *App) Receivers() map[string]engine.Receiver {
+	return map[string]engine.Receiver{callbackTopic: engine.ReceiverIn("host")}
+}
+
 // Bind joins the application to the engine that runs its works. It is called once, before the engine runs. Where users
 // have a bound for their files, uploads wait until the files that are here were counted.
 func (a *App) Bind(e *engine.Engine) {

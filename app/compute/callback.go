@@ -235,8 +235,7 @@ const (
 	causeCallbackRefused = "callback-refused" // the service may not send there any more
 )
 
-// callbackTimeout bounds a try. Callbacks leave in handfuls: one receiver that does not answer keeps the others waiting
-// so long, and no job at all.
+// callbackTimeout bounds a try.
 const callbackTimeout = 10 * time.Second
 
 // deliverCallback sends a job's end to a receiver once. Every try has the same id and the same body.

@@ -58,6 +58,15 @@ func (a *App) Works() []engine.Work { return nil }
 // Deliver returns the topic of the outbox that the application delivers.
 func (a *App) Deliver() map[string]engine.Deliver { return map[string]engine.Deliver{Topic: a.notify} }
 
+// Receivers is part of module.Receiving: webhooks of different lifecycles may have one name.
+func (a *App) Receivers() map[string]engine.Receiver {
+	to := engine.ReceiverIn("to")
+	return map[string]engine.Receiver{Topic: func(m job.Message) string {
+		prefix, _, _ := strings.Cut(string(m.Job), "_")
+		return prefix + "/" + to(m)
+	}}
+}
+
 // Bind connects the application to the engine of its jobs. It is called once, before Load. Where servers share the
 // store, it follows what the others add and remove until Close.
 func (a *App) Bind(e *engine.Engine) {

@@ -231,6 +231,11 @@ func (a *App) Deliver() map[string]engine.Deliver {
 		callbackTopic: a.deliverCallback}
 }
 
+// Receivers is part of module.Receiving.
+func (a *App) Receivers() map[string]engine.Receiver {
+	return map[string]engine.Receiver{hookTopic: engine.ReceiverIn("host"), callbackTopic: engine.ReceiverIn("host")}
+}
+
 // Bind joins the application to the engine that runs its works. It is called once, before the engine runs.
 func (a *App) Bind(e *engine.Engine) {
 	a.bound(e)

@@ -272,7 +272,9 @@ func (t *task) awaitCallback(ctx context.Context, p *profile.Profile) error {
 	case sent.Settled == job.Abandoned:
 		return fail(CauseCallback, "the callback was not delivered: %s", sent.Error)
 	default:
-		if since = sent.Created; sent.Error != "" {
+		if since = sent.Created; sent.Attempts == 0 {
+			sentence = fmt.Sprintf("the callback to %s was not sent yet: it waits for others to it", host)
+		} else if sent.Error != "" {
 			sentence += ": " + sent.Error
 		}
 		if sent.Due.Sub(now) > maxDelivery {

@@ -174,8 +174,7 @@ func (a *App) post(ctx context.Context, p *profile.Profile, w *profile.Webhook, 
 	return s.Send(ctx, address, id, a.engine.Clock().Wall(), body, keys...)
 }
 
-// hookTimeout bounds a try. Notifications leave in handfuls: one receiver that does not answer keeps the others waiting
-// so long.
+// hookTimeout bounds a try.
 const hookTimeout = 10 * time.Second
 
 // Delivery is a notification with what became of it.

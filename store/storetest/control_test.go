@@ -156,6 +156,9 @@ var broken = map[string]struct {
 		func(s job.Store) job.Store { return &breaks{Store: s, change: anyVersion(s)} }},
 	"deliveries are forgotten": {"Outbox/last_deliveries",
 		func(s job.Store) job.Store { return &breaks{Store: s, settled: func(m *job.Message) { m.Tried = nil }} }},
+	"attempts are not given back": {"Outbox/settled_messages_are_not_taken", func(s job.Store) job.Store {
+		return &breaks{Store: s, settled: func(m *job.Message) { m.Attempts = 1 }}
+	}},
 	"nothing is delivered anew": {"Outbox/settled_messages_are_delivered", func(s job.Store) job.Store {
 		return replaysNothing{s}
 	}},

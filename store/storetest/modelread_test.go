@@ -165,7 +165,7 @@ func (m *model) Settle(ctx context.Context, messages ...job.Message) error {
 			if !ok || one.Settled != job.Pending {
 				continue
 			}
-			one.Settled, one.Error, one.Due = s.Settled, s.Error, s.Due
+			one.Settled, one.Error, one.Due, one.Attempts = s.Settled, s.Error, s.Due, s.Attempts
 			if s.Tried != nil {
 				one.Tried = s.Tried[max(0, len(s.Tried)-job.MostTried):]
 			}

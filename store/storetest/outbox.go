@@ -109,7 +109,7 @@ func outboxSettle(w *harness) {
 	later := w.now().Add(time.Hour)
 	w.settle(job.Message{Key: "a", Settled: job.Delivered},
 		job.Message{Key: "b", Settled: job.Abandoned, Error: "no such mailbox"},
-		job.Message{Key: "c", Settled: job.Pending, Error: "try later", Due: later},
+		job.Message{Key: "c", Settled: job.Pending, Error: "try later", Due: later, Attempts: 5},
 		job.Message{Key: "nobody's", Settled: job.Delivered})
 	same(w, "settled ones are not taken", keys(w.take(9)), []string{})
 	w.pass(30 * time.Minute)
@@ -118,6 +118,7 @@ func outboxSettle(w *harness) {
 	got := w.take(9)
 	same(w, "at the next attempt", keys(got), []string{"c"})
 	same(w, "its last error", got[0].Error, "try later")
+	same(w, "its attempts, with this one", got[0].Attempts, 6)
 	w.pass(24 * time.Hour)
 	same(w, "much later", keys(w.take(9)), []string{"c"})
 }

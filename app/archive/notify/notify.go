@@ -103,7 +103,7 @@ func New(o Options) *Notifier {
 	return &Notifier{o, webhook.NewSender(webhook.Options{Transport: o.Transport, Timeout: timeout})}
 }
 
-// timeout bounds an attempt: a receiver that does not answer delays the others.
+// timeout bounds an attempt.
 const timeout = 10 * time.Second
 
 // Notice is the body of a notification.

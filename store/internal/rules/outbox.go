@@ -25,7 +25,7 @@ func Settle(w *Writes, results []job.Message) {
 			continue
 		}
 		m := *old
-		m.Settled, m.Error, m.Due = r.Settled, r.Error, r.Due
+		m.Settled, m.Error, m.Due, m.Attempts = r.Settled, r.Error, r.Due, r.Attempts
 		if r.Tried != nil {
 			m.Tried = slices.Clone(r.Tried[max(0, len(r.Tried)-job.MostTried):])
 		}
