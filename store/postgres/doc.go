@@ -94,7 +94,8 @@
 // count each other by the lock that each of them shares, every [Options.LeadEvery].
 //
 // The connection that listens also has the lock of the leader ([Store.Leads]), the server that does what one server
-// does for all.
+// does for all. The lock is a lease: the leader uses the connection every [Options.LeadEvery], and if it did not for
+// [Options.LeadFor], another server ends the connection.
 //
 // # Failures
 //

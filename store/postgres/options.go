@@ -25,6 +25,10 @@ type Options struct {
 	// a connection; zero: 5 s. See [Store.Leads].
 	LeadEvery time.Duration
 
+	// LeadFor is how long the leader may be silent, because its process hangs or its machine is gone, before another
+	// server ends its connection and so can lead; zero: 15 s. It should be several times LeadEvery.
+	LeadFor time.Duration
+
 	// Name identifies this server in the list of connections of the database (application_name), and in the answer to
 	// other servers that ask for the leader; see [Store.Leader]. At most 40 bytes of it are used. Defaults to
 	// none.
@@ -66,6 +70,9 @@ func (o *Options) defaults() {
 	}
 	if o.LeadEvery <= 0 {
 		o.LeadEvery = 5 * time.Second
+	}
+	if o.LeadFor <= 0 {
+		o.LeadFor = 15 * time.Second
 	}
 	if o.RetryAfter <= 0 {
 		o.RetryAfter = 5 * time.Millisecond

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -96,8 +97,9 @@ func (s *Store) listener(ctx context.Context) {
 }
 
 // Leads reports whether this server is the leader of those that share the database, for the option Leads of an engine.
-// The leader has a lock of the database as long as its connection lasts. It is quick, and may be called concurrently.
-// After a loss of the connection two servers may lead for a moment.
+// The leader has a lock of the database as long as its connection lasts, which other servers end when it is silent for
+// [Options.LeadFor]. It is quick, and may be called concurrently. After a loss of the connection two servers may lead
+// for a moment.
 func (s *Store) Leads() bool { return s.leads.Load() }
 
 // listenerName is the end of the application name of the connections that listen.
@@ -142,8 +144,24 @@ func (s *Store) lead(ctx context.Context, conn *pgx.Conn) error {
 	}
 	err := conn.QueryRow(waiting, "SELECT pg_try_advisory_lock($1, 0)", int32(lockLeader)).Scan(&leads)
 	s.leads.Store(err == nil && leads)
+	if err != nil || leads {
+		return err
+	}
+	var ended int
+	err = conn.QueryRow(waiting, endSilentLeader, int64(lockLeader), s.options.LeadFor.Microseconds()).Scan(&ended)
+	if ended > 0 {
+		s.noteFailure(fmt.Errorf("the leader was silent for %s: this server ended its connection", s.options.LeadFor))
+	}
 	return err
 }
+
+// endSilentLeader ends the connection that has the leader's lock if it was not used for a time (2, microseconds): the
+// leader uses it every LeadEvery. PostgreSQL notices only after hours that a machine is gone, and never that a process
+// hangs. A role may end its own connections, and it does not see when those of others were used.
+const endSilentLeader = `SELECT count(pg_terminate_backend(pid)) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+ WHERE l.locktype = 'advisory' AND l.classid = $1 AND l.objid = 0 AND l.granted
+ AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+ AND a.state_change < clock_timestamp() - $2 * interval '1 microsecond'`
 
 // selectOthers reports whether other connections have the lock of servers.
 const selectOthers = `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = $1 AND objid = 0
