@@ -19,13 +19,15 @@ const FilesName = cli.SharedFile
 
 // registry keeps the id of the directory of files beside the records.
 type registry interface {
+	Installation() string
 	Files(ctx context.Context) (id string, err error)
 	RegisterFiles(ctx context.Context, id string) (registered string, err error)
 }
 
 // sameFiles compares the directory of files with the one that the store belongs to. The first server of a store
-// registers its directory. A directory without an id belongs to no store: it may be the mount point of a file system
-// that is not mounted.
+// gives its directory the id of the installation and registers it: a directory with another id has the files of another
+// store, which this one would remove as orphans. A directory without an id belongs to no store: it may be the mount
+// point of a file system that is not mounted.
 func sameFiles(ctx context.Context, o *Options, of registry) error {
 	registered, err := of.Files(ctx)
 	if err != nil {
@@ -39,9 +41,14 @@ func sameFiles(ctx context.Context, o *Options, of registry) error {
 	case registered == "" && o.Existing:
 		return job.Errorf(job.NotFound, cli.NoStore, "", "no server has used the database of the setting store yet")
 	case registered == "" && id == "":
-		if id, err = makeID(name); err != nil {
+		if id, err = makeID(name, of.Installation()); err != nil {
 			return err
 		}
+	}
+	if registered == "" && id != of.Installation() {
+		return job.Errorf(job.Refused, "open", "", "%s has the files of another store (its %s is %s), and no server has "+
+			"used the database of the setting store yet: correct the setting store or shared, or remove %s if no store "+
+			"has these files any more", o.Files, FilesName, id, name)
 	}
 	if registered == "" {
 		if registered, err = of.RegisterFiles(ctx, id); err != nil {
@@ -70,9 +77,8 @@ func readID(name string) (string, error) {
 }
 
 // makeID gives a directory an id. Of several servers that do so at once, all get the same.
-func makeID(name string) (string, error) {
-	id := strings.ToLower(rand.Text())
-	part := name + "." + id
+func makeID(name, id string) (string, error) {
+	part := name + "." + strings.ToLower(rand.Text())
 	if err := durable.Replace(part, []byte(id+"\n")); err != nil {
 		return "", err
 	}
@@ -115,7 +121,7 @@ func (s *Store) TakeFiles(ctx context.Context, dir string) error {
 	}
 	id, err := readID(name)
 	if err == nil && id == "" {
-		id, err = makeID(name)
+		id, err = makeID(name, strings.ToLower(rand.Text()))
 	}
 	if err != nil {
 		return err
