@@ -166,9 +166,6 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 	if r.Engine, err = engine.New(r.store.Jobs, r.works(), r.engineOptions(s, logs)); err != nil {
 		return err
 	}
-	if r.Open, err = r.countOpen(); err != nil {
-		return err
-	}
 	for _, a := range r.apps {
 		a.Bind(r.Engine)
 		if l, ok := a.(module.Loader); ok {
@@ -176,6 +173,9 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 				return cli.Usage(err)
 			}
 		}
+	}
+	if r.Open, err = r.countOpen(); err != nil { // with the lifecycles that the applications have loaded
+		return err
 	}
 	return r.openServer(s, &server.Options{Engine: r.Engine, Logs: logs, Topics: r.topics()})
 }

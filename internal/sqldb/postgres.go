@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/stagepost/stagepost/internal/pg"
@@ -131,13 +132,13 @@ func configure(database, schema string, silent time.Duration) (*pgx.ConnConfig, 
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
-	for name, value := range map[string]string{
-		"application_name": schema, "search_path": schema, "timezone": "UTC", "lock_timeout": "20s",
-		"idle_in_transaction_session_timeout": "15s",
-		// statements read few rows: compilation and the start of a worker take longer than most of them
-		"jit": "off", "max_parallel_workers_per_gather": "0",
-	} {
-		c.RuntimeParams[name] = value
+	c.RuntimeParams["application_name"], c.RuntimeParams["timezone"] = schema, "UTC"
+	// not parameters of the start of a connection: poolers refuse or ignore others than a few
+	c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		return conn.Exec(ctx, "SET search_path = "+schema+"; SET lock_timeout = '20s'; "+
+			"SET idle_in_transaction_session_timeout = '15s'; "+
+			// statements read few rows: compilation and the start of a worker take longer than most of them
+			"SET jit = off; SET max_parallel_workers_per_gather = 0").Close()
 	}
 	dial := c.DialFunc
 	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {

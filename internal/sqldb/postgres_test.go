@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stagepost/stagepost/internal/pgtest"
 )
 
@@ -383,5 +385,30 @@ func TestSilentConnection(t *testing.T) {
 	go func() { _, _ = far.Write([]byte("x")) }()
 	if n, err := b.Read(make([]byte, 1)); n != 1 || err != nil {
 		t.Errorf("control: %d, %v", n, err)
+	}
+}
+
+// TestStartOfConnections: connections begin with no parameter that a connection pooler refuses, and have all settings.
+func TestStartOfConnections(t *testing.T) {
+	config, err := configure(server.Database(t), "public", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range config.RuntimeParams {
+		if name != "application_name" && name != "timezone" { // those that pgbouncer knows
+			t.Errorf("parameter %s", name)
+		}
+	}
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for name, want := range map[string]string{"search_path": "public", "timezone": "UTC", "lock_timeout": "20s",
+		"idle_in_transaction_session_timeout": "15s", "jit": "off", "max_parallel_workers_per_gather": "0"} {
+		var got string
+		if err := conn.QueryRow(t.Context(), "SELECT current_setting($1)", name).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %q, want %q (%v)", name, got, want, err)
+		}
 	}
 }

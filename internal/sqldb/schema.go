@@ -38,12 +38,14 @@ CREATE AGGREGATE json_group_array(text) (SFUNC = array_append, STYPE = text[], I
 
 // upgradeShared checks the database, and creates or upgrades a schema, while other servers that open it wait.
 func upgradeShared(ctx context.Context, config *pgx.ConnConfig, schema Schema, lock int32) (err error) {
-	config.RuntimeParams["lock_timeout"] = "0" // another server's upgrade may take long
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	if _, err := conn.Exec(ctx, "SET lock_timeout = 0"); err != nil { // another server's upgrade may take long
+		return err
+	}
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, $2)", int32(lockClass), lock); err != nil {
 			return err

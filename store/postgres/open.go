@@ -116,9 +116,14 @@ func (s *Store) begin(ctx context.Context) (err error) {
 			_ = conn.Close(ctx) // all is committed, or begin has failed
 		}
 	}()
-	var fsync string
-	if err := conn.QueryRow(ctx, "SHOW fsync").Scan(&fsync); err != nil {
+	var fsync, encoding string
+	const settings = "SELECT current_setting('fsync'), current_setting('server_encoding')"
+	if err := conn.QueryRow(ctx, settings).Scan(&fsync, &encoding); err != nil {
 		return err
+	}
+	if encoding != "UTF8" {
+		return job.Errorf(job.Refused, "open", "", "the database has the encoding %s, in which texts would be damaged: "+
+			"create it with the encoding UTF8 (createdb --template template0 --encoding UTF8)", encoding)
 	}
 	if fsync != "on" && !s.options.Unsynced {
 		return job.Errorf(job.Refused, "open", "", "the database server has fsync = %s: it would lose acknowledged "+

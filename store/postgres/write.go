@@ -27,6 +27,7 @@ type writer struct {
 	s      *Store
 	conn   *pgx.Conn    // nil: not connected
 	seq    int64        // of the last transaction
+	sure   int64        // of the last one that is known to be committed
 	writes rules.Writes // of the last transaction
 	// transactions that trust no remembered record: many after one for which that was wrong
 	wary int
@@ -138,6 +139,7 @@ func (w *writer) retry(ops []*operation) error {
 			if next == nil { // committed by a transaction whose computation is lost: that cannot be
 				return job.Errorf(job.Internal, "store", "", "transaction %d of this server exists", w.seq)
 			}
+			w.sure = w.seq
 			w.s.committed(next, ops)
 			return nil
 		}
@@ -160,6 +162,9 @@ func (w *writer) retry(ops []*operation) error {
 			if duplicates++; duplicates > mostDuplicates {
 				return persistent{err}
 			}
+		}
+		if errors.Is(err, errUncommitted) {
+			continue
 		}
 		w.s.noteFailure(err)
 		if errors.Is(err, errRenumbered) {
@@ -235,7 +240,11 @@ func (w *writer) attempt(ops []*operation, due bool) (b *batch, applied bool, er
 	return one, false, one.flush()
 }
 
-// errRenumbered reports that the writer's row was not there, and is now.
+// errUncommitted reports that the writer's row has the number of the last transaction that is known to be committed, and
+// not that of a later one that failed: it has that one now.
+var errUncommitted = errors.New("the last transaction of this server was not committed")
+
+// errRenumbered reports that the writer's row was not there or had an earlier number, and is there now.
 var errRenumbered = errors.New("the database does not have the last transaction of this server")
 
 // resolve finds out whether a transaction was committed whose result is not known: its number is that of the writer's
@@ -249,7 +258,8 @@ func (w *writer) resolve(ctx context.Context) (applied bool, err error) {
 	}
 	var seq int64
 	err = w.conn.QueryRow(ctx, "SELECT seq FROM writer WHERE id = $1", w.s.id).Scan(&seq)
-	if err == nil && seq == w.seq {
+	found := err == nil
+	if found && seq == w.seq {
 		return true, nil
 	}
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -262,6 +272,9 @@ func (w *writer) resolve(ctx context.Context) (applied bool, err error) {
  ON CONFLICT (id) DO UPDATE SET seq = $2`, w.s.id, w.seq-1, time.Now().UnixMicro())
 	if err != nil {
 		return false, err
+	}
+	if found && seq >= w.sure {
+		return false, errUncommitted
 	}
 	return false, errRenumbered
 }

@@ -115,12 +115,13 @@ func fault(found *module.Findings, format string, args ...any) {
 	found.Faults = append(found.Faults, fmt.Sprintf(format, args...))
 }
 
-// noArchives reports whether a catalog in PostgreSQL, which each server creates, has no archives.
+// noArchives reports whether a catalog, which each server of a database creates and a migration copies, has no archives.
 func noArchives(ctx context.Context, d module.Directory) (empty bool, err error) {
-	if d.Postgres == "" {
-		return false, nil
+	where := module.Databases{Dir: d.Dir, Postgres: d.Postgres}
+	if there, err := exists(ctx, where); !there || err != nil { // a check makes none
+		return !there, err
 	}
-	cat, err := openCatalog(ctx, module.Databases{Postgres: d.Postgres}, d.Installation)
+	cat, err := openCatalog(ctx, where, d.Installation)
 	if err != nil {
 		return false, err
 	}
