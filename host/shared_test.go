@@ -96,14 +96,14 @@ func TestSharedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, c := range map[string]struct{ store, shared, data, want string }{
-		"no shared directory":           {store, "", t.TempDir(), "has no file shared-id"},
-		"another store's":               {store, other, t.TempDir(), "has the files of another store"},
-		"of another store to a new one": {newDatabase(t), other, t.TempDir(), "no server has used the database"},
-		"not mounted":                   {store, filepath.Join(other, "gone"), t.TempDir(), "mount its file system"},
-		"same data directory":           {store, shared, a.Data, "another server runs on this data directory"},
-		"sqlite on its files":           {"sqlite", "", shared, "are in another store"},
-		"no database server":            {"postgres://u@127.0.0.1:1/jobs", shared, t.TempDir(), "127.0.0.1:1 of the setting"},
-		"shared for sqlite":             {"sqlite", shared, t.TempDir(), "shared is for a store of several servers"},
+		"no shared directory": {store, "", t.TempDir(), "has no file shared-id"},
+		"another store's":     {store, other, t.TempDir(), "has the files of another store"},
+		"for a new store":     {newDatabase(t), other, t.TempDir(), "no server has used the database"},
+		"not mounted":         {store, filepath.Join(other, "gone"), t.TempDir(), "mount its file system"},
+		"same data directory": {store, shared, a.Data, "another server runs on this data directory"},
+		"sqlite on its files": {"sqlite", "", shared, "are in another store"},
+		"no database server":  {"postgres://u@127.0.0.1:1/jobs", shared, t.TempDir(), "127.0.0.1:1 of the setting"},
+		"shared for sqlite":   {"sqlite", shared, t.TempDir(), "shared is for a store of several servers"},
 	} {
 		if _, err := sharing(t, c.store, c.shared, c.data); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", what, err)

@@ -46,9 +46,9 @@ func sameFiles(ctx context.Context, o *Options, of registry) error {
 		}
 	}
 	if registered == "" && id != of.Installation() {
-		return job.Errorf(job.Refused, "open", "", "%s has the files of another store (its %s is %s), and no server has "+
-			"used the database of the setting store yet: correct the setting store or shared, or remove %s if no store "+
-			"has these files any more", o.Files, FilesName, id, name)
+		return job.Errorf(job.Refused, "open", "", "%s has the files of another store (its %s is %s), and no server "+
+			"has used the database of the setting store yet: correct the setting store or shared, or remove %s if no "+
+			"store has these files any more", o.Files, FilesName, id, name)
 	}
 	if registered == "" {
 		if registered, err = of.RegisterFiles(ctx, id); err != nil {

@@ -395,7 +395,7 @@ func TestStartOfConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range config.RuntimeParams {
-		if name != "application_name" && name != "timezone" { // those that pgbouncer knows
+		if name != "application_name" && name != "timezone" { // those that pgbouncer accepts
 			t.Errorf("parameter %s", name)
 		}
 	}

@@ -122,8 +122,8 @@ func (s *Store) begin(ctx context.Context) (err error) {
 		return err
 	}
 	if encoding != "UTF8" {
-		return job.Errorf(job.Refused, "open", "", "the database has the encoding %s, in which texts would be damaged: "+
-			"create it with the encoding UTF8 (createdb --template template0 --encoding UTF8)", encoding)
+		return job.Errorf(job.Refused, "open", "", "the database has the encoding %s, in which texts would be "+
+			"damaged: create it with the encoding UTF8 (createdb --template template0 --encoding UTF8)", encoding)
 	}
 	if fsync != "on" && !s.options.Unsynced {
 		return job.Errorf(job.Refused, "open", "", "the database server has fsync = %s: it would lose acknowledged "+

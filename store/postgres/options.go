@@ -11,9 +11,9 @@ type Options struct {
 	// Connections is the number of connections that read; zero: 8. Three more write and listen.
 	Connections int
 
-	// Patience is how long operations are tried again while the database cannot be reached; zero: 20 s, so that an HTTP
-	// server, which has 30 s for an answer, can report it. Then they fail with kind Unavailable. job.Off: they are tried
-	// once.
+	// Patience is how long operations are tried again while the database cannot be reached; zero: 20 s, so that an
+	// HTTP server, which has 30 s for an answer, can report it. Then they fail with kind Unavailable. job.Off: they are
+	// tried once.
 	Patience time.Duration
 
 	// Timeout is how long one attempt may take; zero: 30 s.

@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestAfterFailure: a transaction that fails for good is not reported as one that the database has lost. The control: a
+// TestAfterFailure: a transaction that fails permanently is not reported as one that the database has lost. The control: a
 // number that the database had and has no more is.
 func TestAfterFailure(t *testing.T) {
 	var noted []error

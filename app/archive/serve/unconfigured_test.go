@@ -25,7 +25,8 @@ func TestCheckWithoutConfiguration(t *testing.T) {
 		must(t, os.Remove(filepath.Join(f.data, archiveserve.ConfigName)))
 		s := &archiveserve.Settings{}
 		found, err := s.CheckDir(t.Context(), module.Directory{Dir: f.data})
-		if err != nil || (len(found.Faults) == 1 && strings.Contains(found.Faults[0], "there are archives, but")) != archives {
+		missing := len(found.Faults) == 1 && strings.Contains(found.Faults[0], "there are archives, but")
+		if err != nil || missing != archives {
 			t.Errorf("archives: %t: %+v, %v", archives, found, err)
 		}
 	}
