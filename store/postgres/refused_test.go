@@ -9,8 +9,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestAfterFailure: a transaction that fails permanently is not reported as one that the database has lost. The control: a
-// number that the database had and has no more is.
+// TestAfterFailure: a transaction that fails permanently is not reported as one that the database has lost. The
+// control: a number that the database had and has no more is.
 func TestAfterFailure(t *testing.T) {
 	var noted []error
 	s := openStore(t, newDatabase(t), Options{OnFailure: func(err error) { noted = append(noted, err) }})

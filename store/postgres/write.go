@@ -240,8 +240,8 @@ func (w *writer) attempt(ops []*operation, due bool) (b *batch, applied bool, er
 	return one, false, one.flush()
 }
 
-// errUncommitted reports that the writer's row has the number of the last transaction that is known to be committed, and
-// not that of a later one that failed: it has that one now.
+// errUncommitted reports that the writer's row has the number of the last transaction that is known to be committed,
+// and not that of a later one that failed: it has that one now.
 var errUncommitted = errors.New("the last transaction of this server was not committed")
 
 // errRenumbered reports that the writer's row was not there or had an earlier number, and is there now.

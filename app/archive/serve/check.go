@@ -115,7 +115,8 @@ func fault(found *module.Findings, format string, args ...any) {
 	found.Faults = append(found.Faults, fmt.Sprintf(format, args...))
 }
 
-// noArchives reports whether a catalog has no archives. Each server of a database creates one, and a migration copies it.
+// noArchives reports whether a catalog has no archives. Each server of a database creates one, which a migration
+// copies.
 func noArchives(ctx context.Context, d module.Directory) (empty bool, err error) {
 	where := module.Databases{Dir: d.Dir, Postgres: d.Postgres}
 	if there, err := exists(ctx, where); !there || err != nil { // a check makes none
