@@ -101,6 +101,9 @@
 //
 //   - The connection is lost, the database server ends or a replica takes over, a deadlock, a lock that takes too long:
 //     the operations are tried again, for [Options.Patience]. Then they fail with kind Unavailable.
+//   - The context of a caller ends: its operation fails with kind Unavailable, unless an attempt may have been
+//     committed. Then the caller waits for the result, at most [Options.Patience] and the time of the last attempt:
+//     what was claimed has a worker.
 //   - The answer of a COMMIT is lost: each transaction of a server has a number, which it writes to the server's row of
 //     the table writer. The next attempt has the same number. It first waits for that row. If the row has the number,
 //     the transaction was committed, and its answers are given; otherwise it is carried out. So nothing is done twice.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/stagepost/stagepost/internal/pg"
@@ -35,13 +36,16 @@ type operation struct {
 	// apply adds to the writes of the batch. An error of another type than *job.Error is one of the transaction.
 	apply func(*batch) error
 
-	done chan error
+	taken atomic.Bool // by the writer, or by a caller that left before it
+	done  chan error
 }
 
 // claims reports whether an operation only claims jobs.
 func (o *operation) claims() bool { return o.queue && len(o.created)+len(o.changes) == 0 }
 
-// do carries out an operation with those of other callers.
+// do carries out an operation with those of other callers. A caller whose context ends gets kind Unavailable, but only
+// until the writer has taken the operation: then the answer is its result, because a claim that it commits is the
+// caller's. See [writer.retry] for how long that takes at most.
 func (s *Store) do(ctx context.Context, name string, o *operation) error {
 	unavailable := func(err error) error { return &job.Error{Op: name, Kind: job.Unavailable, Err: err} }
 	if err := ctx.Err(); err != nil {
@@ -59,14 +63,21 @@ func (s *Store) do(ctx context.Context, name string, o *operation) error {
 	case err := <-o.done:
 		return wrapped(name, err)
 	case <-ctx.Done():
-		return unavailable(ctx.Err())
-	case <-s.closed:
-		select {
-		case err := <-o.done:
-			return wrapped(name, err)
-		default:
-			return unavailable(errClosed)
+		if o.taken.CompareAndSwap(false, true) {
+			return unavailable(ctx.Err())
 		}
+	case <-s.closed:
+	}
+	select {
+	case err := <-o.done:
+		return wrapped(name, err)
+	case <-s.closed: // the writer answers what it has taken before it ends
+	}
+	select {
+	case err := <-o.done:
+		return wrapped(name, err)
+	default:
+		return unavailable(errClosed)
 	}
 }
 

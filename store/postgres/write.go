@@ -86,45 +86,62 @@ func (w *writer) group(first *operation) int {
 		}
 		break
 	}
-	ops = slices.DeleteFunc(ops, func(o *operation) bool {
-		err := o.ctx.Err()
-		if err != nil {
-			o.done <- &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
-		}
-		return err != nil
-	})
+	ops = slices.DeleteFunc(ops, func(o *operation) bool { return !o.taken.CompareAndSwap(false, true) })
+	ops = answerEnded(ops)
 	// claims first: while other jobs wait, those of the other operations cannot be claimed in the same commit
 	slices.SortStableFunc(ops, func(a, b *operation) int { return number(!a.claims()) - number(!b.claims()) })
 	if w.s.grouped != nil {
 		w.s.grouped(len(ops))
 	}
 	if len(ops) > 0 {
-		w.carryOut(ops)
+		_ = w.carryOut(ops) // the callers have the error
 	}
 	return len(ops)
 }
 
-// carryOut carries out operations in one transaction and answers their callers. What cannot be written, such as a value
-// that PostgreSQL refuses, fails alone.
-func (w *writer) carryOut(ops []*operation) {
-	err := w.retry(ops)
-	if err == nil {
-		return
-	}
-	if len(ops) > 1 && !temporary(err) {
-		for _, o := range ops {
-			w.carryOut([]*operation{o})
+// answerEnded answers the operations of callers whose contexts have ended, while nothing of them can have been
+// committed, and returns the others.
+func answerEnded(ops []*operation) []*operation {
+	return slices.DeleteFunc(ops, func(o *operation) bool {
+		err := o.ctx.Err()
+		if err != nil {
+			o.done <- &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
 		}
-		return
+		return err != nil
+	})
+}
+
+// carryOut carries out operations in one transaction and answers their callers. What cannot be written, such as a value
+// that PostgreSQL refuses, fails alone. If the database cannot be reached then, the rest fails without an attempt: no
+// caller waits for the patience of several operations. It returns the error for which it could not go on.
+func (w *writer) carryOut(ops []*operation) error {
+	rest, err := w.retry(ops)
+	if err == nil {
+		return nil
 	}
-	for _, o := range ops {
+	if len(rest) > 1 && !temporary(err) {
+		err = nil
+		for i, o := range rest {
+			if err = w.carryOut([]*operation{o}); temporary(err) {
+				rest = rest[i+1:]
+				break
+			}
+		}
+		if !temporary(err) {
+			return nil
+		}
+	}
+	for _, o := range rest {
 		o.done <- wrapped("store", err)
 	}
+	return err
 }
 
 // retry tries to commit operations until that succeeds, fails for a reason that does not pass, or the patience of the
-// store ends. All attempts have one number, so that no operation is carried out twice.
-func (w *writer) retry(ops []*operation) error {
+// store ends: at most Options.Patience, and the time of the attempt that it has begun, at most Options.Timeout for
+// each of its parts. All attempts have one number, so that no operation is carried out twice. While no attempt may have
+// been committed, it answers callers whose contexts have ended; the operations of all others are in rest.
+func (w *writer) retry(ops []*operation) (rest []*operation, err error) {
 	w.seq++
 	w.wary = max(0, w.wary-1)
 	began, wait, duplicates := time.Now(), w.s.options.RetryAfter, 0
@@ -137,11 +154,11 @@ func (w *writer) retry(ops []*operation) error {
 		}
 		if err == nil {
 			if next == nil { // committed by a transaction whose computation is lost: that cannot be
-				return job.Errorf(job.Internal, "store", "", "transaction %d of this server exists", w.seq)
+				return ops, job.Errorf(job.Internal, "store", "", "transaction %d of this server exists", w.seq)
 			}
 			w.sure = w.seq
 			w.s.committed(next, ops)
-			return nil
+			return nil, nil
 		}
 		if next != nil {
 			b = next
@@ -160,7 +177,7 @@ func (w *writer) retry(ops []*operation) error {
 		}
 		if pg.State(err) == pg.UniqueViolation {
 			if duplicates++; duplicates > mostDuplicates {
-				return persistent{err}
+				return ops, persistent{err}
 			}
 		}
 		if errors.Is(err, errUncommitted) {
@@ -171,11 +188,16 @@ func (w *writer) retry(ops []*operation) error {
 			continue
 		}
 		if !temporary(err) || time.Since(began) > w.s.options.Patience {
-			return err
+			return ops, err
+		}
+		if b == nil {
+			if ops = answerEnded(ops); len(ops) == 0 {
+				return nil, nil
+			}
 		}
 		select {
 		case <-w.s.closing:
-			return err
+			return ops, err
 		case <-time.After(wait):
 			wait = min(2*wait, time.Second)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -81,7 +82,9 @@ var broken = map[string]struct {
 	"peeks overlook holds": {"Claim/peek_names", func(s job.Store) job.Store {
 		return &breaks{Store: s, peeked: func(f *job.Forecast) { f.Hold = nil }}
 	}},
-	"peeks claim":            {"Claim/forecasts", func(s job.Store) job.Store { return peeksClaim{s} }},
+	"peeks claim": {"Claim/forecasts", func(s job.Store) job.Store { return peeksClaim{s} }},
+	"results end with contexts": {"Context/that_ends",
+		func(s job.Store) job.Store { return leaves{s} }},
 	"answers are shared":     {"Own/records", func(s job.Store) job.Store { return shares{s, map[job.ID]job.Job{}} }},
 	"releases keep the hold": {"Hold/every_scope", func(s job.Store) job.Store { return keepsHolds{s} }},
 	"numbers of others are dropped": {"Number/jobs_bring", func(s job.Store) job.Store {
@@ -302,6 +305,20 @@ func (r reverses) Commit(ctx context.Context, changes ...job.Change) ([]job.Resu
 	results, err := r.Store.Commit(ctx, changes...)
 	slices.Reverse(results)
 	return results, err
+}
+
+// leaves is a store whose claims leave their jobs claimed if the context ends meanwhile.
+type leaves struct{ job.Store }
+
+func (l leaves) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
+	jobs, err := l.Store.Claim(ctx, c)
+	for range 1000 {
+		runtime.Gosched()
+	}
+	if ctx.Err() != nil {
+		return nil, &job.Error{Op: "claim", Kind: job.Unavailable, Err: ctx.Err()}
+	}
+	return jobs, err
 }
 
 // keepsHolds is a store whose releases change nothing.

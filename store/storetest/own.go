@@ -2,6 +2,10 @@ package storetest
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -124,4 +128,113 @@ func ownRest(w *harness) {
 	}
 	same(w, "message", string(w.messages(j.ID)[0].Body), `{"n":"m"}`)
 	w.sound()
+}
+
+var contextTests = []test{{"that ends during a call loses no result", contextEnds}}
+
+// endings are calls at the same time, each of which ends the context of another one when it returns: at any moment of
+// that call.
+type endings struct {
+	st  job.Store
+	now time.Time
+	end [4]atomic.Pointer[context.CancelFunc] // of the present call of each caller
+
+	mu      sync.Mutex        // guards all below
+	given   map[job.ID]string // claimed jobs that a call returned: the worker
+	created map[job.ID]bool   // jobs that a call returned
+	taken   int               // messages that calls returned
+	wrong   []error           // of another kind than Unavailable
+}
+
+// contextEnds makes creations with chains, claims and takes whose contexts end. Whatever is written then was returned:
+// otherwise jobs are claimed without work on them, and a start or an attempt is counted for nothing.
+func contextEnds(w *harness) {
+	rounds := w.scale(200, 30)
+	e := &endings{st: w.st, given: map[job.ID]string{}, created: map[job.ID]bool{}}
+	var first, later []job.Created
+	for i := range 2 * len(e.end) * rounds {
+		one := w.made(Step)
+		one.Outbox = []job.Message{{Key: string(one.Job.ID), Job: one.Job.ID, Topic: "mail", Created: one.Job.Created,
+			Due: one.Job.Created}}
+		if i%2 == 0 {
+			first = append(first, one)
+			e.created[one.Job.ID] = true
+		} else {
+			later = append(later, one)
+		}
+	}
+	w.create(first...)
+	e.now = w.now()
+	var all sync.WaitGroup
+	for n := range e.end {
+		all.Go(func() {
+			for i, one := range later[n*rounds : (n+1)*rounds] {
+				ctx, end := context.WithCancel(w.Context())
+				e.end[n].Store(&end)
+				if e.call(ctx, i, fmt.Sprint("w", n, ".", i), one) {
+					if next := e.end[(n+1)%len(e.end)].Load(); next != nil {
+						(*next)()
+					}
+				}
+				end()
+			}
+		})
+	}
+	all.Wait()
+	// after what the store may still have of calls that have returned
+	did(w, "note", func() (bool, error) {
+		return true, w.st.Note(w.Context(), job.Audit{At: e.now, Event: "test", Actor: "alice"})
+	})
+	for _, err := range e.wrong {
+		w.refused(err, job.Unavailable)
+	}
+	took := 0
+	for q := (job.Query{Oldest: true, Limit: 1000}); ; {
+		page := did(w, "list", func() (job.Page, error) { return w.st.List(w.Context(), q) })
+		for _, j := range page.Jobs {
+			if !e.created[j.ID] {
+				w.Errorf("%s was created, and no call returned it", j.ID)
+			}
+			if j.Worker != e.given[j.ID] {
+				w.Errorf("%s is claimed by %q; calls returned it to %q", j.ID, j.Worker, e.given[j.ID])
+			}
+			for _, m := range w.messages(j.ID) {
+				took += m.Attempts
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	same(w, "messages that were taken", took, e.taken)
+}
+
+// call makes call number i of a caller, and reports whether it has a result.
+func (e *endings) call(ctx context.Context, i int, worker string, one job.Created) bool {
+	var jobs []job.Job
+	var messages []job.Message
+	var err error
+	switch i % 3 {
+	case 0:
+		one.Chain = &job.Chain{Worker: worker, Lease: time.Hour}
+		jobs, err = e.st.Create(ctx, one)
+	case 1:
+		jobs, err = e.st.Claim(ctx, job.Claim{Worker: worker, N: 2, Now: e.now, Lease: time.Hour,
+			From: []job.KindState{{Kind: stepKind, State: waiting}}})
+	case 2:
+		messages, err = e.st.Take(ctx, job.Taking{N: 2, Lease: time.Hour, Now: e.now})
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, j := range jobs {
+		e.created[j.ID] = true
+		if j.Claimed() {
+			e.given[j.ID] = worker
+		}
+	}
+	e.taken += len(messages)
+	if err != nil && job.KindOf(err) != job.Unavailable {
+		e.wrong = append(e.wrong, err)
+	}
+	return err == nil
 }

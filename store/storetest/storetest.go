@@ -57,7 +57,7 @@ var parts = []part{
 	{"Claim", claimTests}, {"Label", labelTests}, {"Limit", limitTests}, {"Hold", holdTests}, {"Renew", renewTests},
 	{"Commit", commitTests}, {"Stale", staleTests}, {"Chain", chainTests}, {"Children", childTests},
 	{"Outbox", outboxTests},
-	{"Watch", watchTests}, {"Own", ownTests},
+	{"Watch", watchTests}, {"Own", ownTests}, {"Context", contextTests},
 	{"Tag", tagTests}, {"Audit", auditTests}, {"Purge", purgeTests}, {"Ageing", ageingTests}, {"Clock", clockTests},
 	{"Histories", parallelTests}, {"Reopen", reopenTests},
 }
