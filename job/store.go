@@ -15,6 +15,8 @@ import (
 // A call whose context ends before the store has begun to write is Unavailable, and nothing of it is written then or
 // later. Afterwards it returns its result, even if its context has ended: what it claims, takes or creates is the
 // caller's. So a call may last longer than its context: as long as the store tries to write.
+//
+// Texts may have any bytes, and are read as they were written. A store may refuse what is not UTF-8 as Invalid.
 type Store interface {
 	Jobs
 	Claims

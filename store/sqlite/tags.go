@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/internal/conn"
 )
 
-// A record's tags are one word, a JSON array of texts: very many records share few sets of tags.
+// A record's tags are one word, a JSON array of texts: very many records share few sets of tags. JSON has no text that
+// is not UTF-8. Such a tag is an array with its bytes in base64.
 
 // appendTags appends that word; nothing for no tags.
 func appendTags(text []byte, tags []string) []byte {
@@ -24,7 +26,11 @@ func appendTags(text []byte, tags []string) []byte {
 			text = append(text, '"')
 			continue
 		}
-		quoted, _ := json.Marshal(t) // a string has no marshal errors
+		var form any = t
+		if !utf8.ValidString(t) {
+			form = [][]byte{[]byte(t)}
+		}
+		quoted, _ := json.Marshal(form) // these types have no marshal errors
 		text = append(text, quoted...)
 	}
 	return append(text, ']')
@@ -44,10 +50,31 @@ func parseTags(text string) (tags []string, err error) {
 	if text == "" {
 		return nil, nil
 	}
-	if err := json.Unmarshal([]byte(text), &tags); err != nil {
+	var forms []tagForm
+	if err := json.Unmarshal([]byte(text), &forms); err != nil {
 		return nil, fmt.Errorf("tags: %w", err)
 	}
+	tags = make([]string, len(forms))
+	for i, f := range forms {
+		tags[i] = string(f)
+	}
 	return tags, nil
+}
+
+// tagForm is a tag as it is stored.
+type tagForm string
+
+// UnmarshalJSON is part of json.Unmarshaler.
+func (f *tagForm) UnmarshalJSON(data []byte) error {
+	if data[0] != '[' {
+		return json.Unmarshal(data, (*string)(f))
+	}
+	var bytes [][]byte
+	if err := json.Unmarshal(data, &bytes); err != nil || len(bytes) != 1 {
+		return fmt.Errorf("not bytes: %.40q", data)
+	}
+	*f = tagForm(bytes[0])
+	return nil
 }
 
 // tagSets caches the sets of tags by the number of their word, so that they are not parsed for each record. It is

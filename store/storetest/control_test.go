@@ -104,6 +104,14 @@ var broken = map[string]struct {
 	"tags are dropped": {"Tag/kept", func(s job.Store) job.Store {
 		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Tags = nil }}
 	}},
+	"texts become UTF-8": {"Text/of_any_bytes", func(s job.Store) job.Store {
+		return &breaks{Store: s, create: func(c *job.Created) {
+			c.Job.Tags = slices.Clone(c.Job.Tags)
+			for i, t := range c.Job.Tags {
+				c.Job.Tags[i] = strings.ToValidUTF8(t, "\ufffd")
+			}
+		}}
+	}},
 	"labels are dropped": {"Label/kept", func(s job.Store) job.Store {
 		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Requires = nil }}
 	}},

@@ -218,7 +218,12 @@ func (r *records) Write(w *rules.Writes) error {
 	if r.s.mirror != nil {
 		return r.writeShown(w)
 	}
-	if err := r.add(operations(r.s.root, r.replica, w, nil)...); err != nil {
+	ops, err := operations(r.s.root, r.replica, w, nil)
+	if err != nil {
+		r.refused = err
+		return err
+	}
+	if err := r.add(ops...); err != nil {
 		return err
 	}
 	r.apply(w)

@@ -170,7 +170,11 @@ func (r *records) writeShown(w *rules.Writes) error {
 		if err != nil {
 			return r.refuse(w, unavailable("commit", err))
 		}
-		ops := operations(r.s.root, r.replica, w, c)
+		ops, err := operations(r.s.root, r.replica, w, c)
+		if err != nil {
+			r.refused = err
+			return err
+		}
 		if len(shown) == 0 {
 			err = r.add(ops...)
 		} else {

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/stagepost/stagepost/job"
@@ -14,10 +15,14 @@ type writer struct {
 	r    *replica
 	ops  []session.Op
 	made map[string]int // of nodes that are created by this multi, or set: the index of the operation
+	err  error          // a text cannot be written
 }
 
 // put creates a node or sets it, if it exists before the multi. A node is written once.
 func (w *writer) put(path string, data []byte, exists bool) {
+	if replaces(data) {
+		w.err = job.Errorf(job.Invalid, "commit", "", "a text for the node %s is not UTF-8", path)
+	}
 	op := session.Create(path, data)
 	if exists {
 		op = session.Set(path, data, session.AnyVersion)
@@ -30,8 +35,9 @@ func (w *writer) put(path string, data []byte, exists bool) {
 	w.ops = append(w.ops, op)
 }
 
-// operations returns what a multi writes. c has the nodes of another system that show the records; nil: none do.
-func operations(at root, r *replica, of *rules.Writes, c *Changes) []session.Op {
+// operations returns what a multi writes. c has the nodes of another system that show the records; nil: none do. A text
+// that is not UTF-8 is Invalid, because nodes have JSON.
+func operations(at root, r *replica, of *rules.Writes, c *Changes) ([]session.Op, error) {
 	shown := map[job.ID]*Shown{}
 	if c != nil {
 		for _, one := range c.Records {
@@ -81,7 +87,22 @@ func operations(at root, r *replica, of *rules.Writes, c *Changes) []session.Op 
 		w.put(w.message(m.Number), encodeMessage(m), r.messages[m.Key] != nil)
 	}
 	w.rest(of, rows)
-	return w.ops
+	return w.ops, w.err
+}
+
+// replaces reports whether the encoder replaced bytes of a text that is not UTF-8: by the escape \ufffd, which it uses
+// for nothing else.
+func replaces(data []byte) bool {
+	for {
+		at := bytes.IndexByte(data, '\\')
+		if at < 0 {
+			return false
+		}
+		if bytes.HasPrefix(data[at:], []byte(`\ufffd`)) {
+			return true
+		}
+		data = data[at+2:] // the escape of another character
+	}
 }
 
 // event writes the node of a history that has the last of the events, which are added to those of a record.
