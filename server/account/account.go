@@ -235,6 +235,15 @@ func Open(path string, now func() time.Time) (*Users, error) {
 // All lists the users.
 func (u *Users) All() ([]User, error) { return u.file.Value() }
 
+// AddFirst is as the function AddFirst, for the file of the users. The user can sign in when it returns.
+func (u *Users) AddFirst(one User) error {
+	err := AddFirst(u.Path, one)
+	if err == nil {
+		_, err = u.file.Latest()
+	}
+	return err
+}
+
 // Find returns a user that is enabled.
 func (u *Users) Find(name string) (User, bool) {
 	all, _ := u.file.Value()

@@ -44,6 +44,24 @@ func (l *Limit) Allow(key string) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
+// Return takes back one of a key that was allowed at a time, such as an attempt that was no failure. The others stay
+// counted: time from then until now frees nothing twice.
+func (l *Limit) Return(key string, allowed time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	full, counted := l.buckets[key]
+	left := l.every - now.Sub(allowed)
+	if !counted || left <= 0 {
+		return
+	}
+	if full = full.Add(-left); full.After(now) {
+		l.buckets[key] = full
+	} else {
+		delete(l.buckets, key)
+	}
+}
+
 // forget removes buckets that are full again. The caller has locked mu.
 func (l *Limit) forget(now time.Time) {
 	for key, full := range l.buckets {

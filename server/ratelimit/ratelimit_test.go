@@ -35,6 +35,44 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// TestReturn: what is taken back counts no more, and frees nothing that others have used.
+func TestReturn(t *testing.T) {
+	now := time.Unix(1000, 0)
+	l := New(time.Second, 3, func() time.Time { return now })
+	for range 10 {
+		at := now
+		if _, ok := l.Allow("ann"); !ok {
+			t.Fatal("what was taken back counts")
+		}
+		l.Return("ann", at)
+	}
+	free := func() (n int) {
+		for n < 10 {
+			if _, ok := l.Allow("ann"); !ok {
+				return n
+			}
+			n++
+		}
+		return n
+	}
+	began := now
+	l.Allow("ann")
+	now = now.Add(900 * time.Millisecond)
+	l.Allow("ann")
+	l.Allow("ann")
+	l.Return("ann", began)
+	now = now.Add(100 * time.Millisecond)
+	if n := free(); n != 1 {
+		t.Errorf("after two of three, 0.1 s ago: got %d, want 1", n)
+	}
+	now = now.Add(time.Hour)
+	l.Return("ann", began)
+	l.Return("bob", now)
+	if n := free(); n != 3 {
+		t.Errorf("after a late return and one of a key that has none: got %d, want 3", n)
+	}
+}
+
 // TestKeysAreBounded: keys that a client invents do not fill the memory.
 func TestKeysAreBounded(t *testing.T) {
 	now := time.Unix(1000, 0)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -52,18 +50,6 @@ func (o *OIDC) Validate() error {
 // algorithms are the signatures of ID tokens that are accepted, whatever the provider offers.
 var algorithms = []string{oidc.RS256, oidc.PS256, oidc.ES256, oidc.ES384, oidc.EdDSA}
 
-// pendingFor is how long a sign-in at the provider may take.
-const pendingFor = 10 * time.Minute
-
-// pending is a sign-in that has begun. It is kept in a cookie of the browser.
-type pending struct {
-	State    string    `json:"state"`
-	Nonce    string    `json:"nonce"`
-	Verifier string    `json:"verifier"`
-	Next     string    `json:"next"`
-	Begun    time.Time `json:"begun"`
-}
-
 // ready reads the provider's description at the first use, and again after a failure: a server starts without its
 // provider.
 func (o *OIDC) ready(ctx context.Context) (*oidc.Provider, context.Context, error) {
@@ -88,60 +74,51 @@ func (o *OIDC) config(p *oidc.Provider) *oauth2.Config {
 		Scopes: []string{oidc.ScopeOpenID, "profile", "email"}}
 }
 
-// begin returns the address of the provider, and the value of the cookie for the return.
-func (o *OIDC) begin(ctx context.Context, next string) (address, kept string, err error) {
+// begin returns the address of the provider for a sign-in.
+func (o *OIDC) begin(ctx context.Context, p pending) (address string, err error) {
 	provider, _, err := o.ready(ctx)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
-	p := pending{State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(),
-		Verifier: oauth2.GenerateVerifier(), Next: next, Begun: o.now()}
-	text, err := json.Marshal(p)
-	if err != nil {
-		return "", "", err
-	}
-	return o.config(provider).AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)),
-		base64.RawURLEncoding.EncodeToString(text), nil
+	return o.config(provider).AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)), nil
 }
 
-// finish exchanges the code of a callback for the identity. kept is the value of the cookie of begin.
-func (o *OIDC) finish(ctx context.Context, kept, state, code, issuer string) (who identity.Identity, next string,
-	err error) {
-	text, err := base64.RawURLEncoding.DecodeString(kept)
-	var p pending
-	if err == nil {
-		err = json.Unmarshal(text, &p)
-	}
+// returned returns what is wrong with a callback for a sign-in of this browser. It is right once.
+func (o *OIDC) returned(p pending, state, issuer string) error {
 	age := o.now().Sub(p.Begun)
 	switch {
-	case err != nil || p.State == "" || subtle.ConstantTimeCompare([]byte(p.State), []byte(state)) != 1:
-		return who, "", errors.New("this sign-in was not begun in this browser: begin again")
+	case p.State == "" || subtle.ConstantTimeCompare([]byte(p.State), []byte(state)) != 1:
+		return errors.New("this sign-in was not begun in this browser: begin again")
 	case age < 0 || age > pendingFor:
-		return who, "", errors.New("the sign-in took too long: begin again")
+		return errors.New("the sign-in took too long: begin again")
 	case issuer != "" && issuer != o.Issuer: // RFC 9207
-		return who, "", errors.New("the answer comes from another provider")
+		return errors.New("the answer comes from another provider")
 	case !o.once(p.State):
-		return who, "", errors.New("this sign-in has ended already: begin again")
+		return errors.New("this sign-in has ended already: begin again")
 	}
+	return nil
+}
+
+// exchange exchanges the code of a callback for the identity.
+func (o *OIDC) exchange(ctx context.Context, p pending, code string) (who identity.Identity, err error) {
 	provider, ctx, err := o.ready(ctx)
 	if err != nil {
-		return who, "", err
+		return who, err
 	}
 	token, err := o.config(provider).Exchange(ctx, code, oauth2.VerifierOption(p.Verifier))
 	if err != nil {
-		return who, "", fmt.Errorf("the provider refuses the code: %w", scrubbed(err))
+		return who, fmt.Errorf("the provider refuses the code: %w", scrubbed(err))
 	}
 	raw, _ := token.Extra("id_token").(string)
 	verifier := provider.Verifier(&oidc.Config{ClientID: o.Client, SupportedSigningAlgs: algorithms, Now: o.now})
 	id, err := verifier.Verify(ctx, raw)
 	if err != nil {
-		return who, "", fmt.Errorf("the provider's ID token: %w", err)
+		return who, fmt.Errorf("the provider's ID token: %w", err)
 	}
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(p.Nonce)) != 1 {
-		return who, "", errors.New("the provider's ID token is not for this sign-in (nonce)")
+		return who, errors.New("the provider's ID token is not for this sign-in (nonce)")
 	}
-	who, err = o.identity(id)
-	return who, p.Next, err
+	return o.identity(id)
 }
 
 // scrubbed is an error of an exchange without the answer's body, which may have tokens.

@@ -107,6 +107,7 @@ func (s *routes) guarded(handle func(http.ResponseWriter, *http.Request) error) 
 // view is what the page of sign-in shows.
 type view struct {
 	Next, Action, Wrong, Shown string
+	Name                       string // what was typed
 	Password, Token, First     bool
 	OIDC, OIDCPath             string
 }
@@ -158,20 +159,22 @@ func (s *routes) signIn(w http.ResponseWriter, r *http.Request) error {
 	if r.PostForm.Has("token") {
 		name, how = "", byToken
 	}
-	if wait, ok := s.attempt(cmp.Or(name, "token of "+s.From(r)), s.From(r)); !ok {
+	tried, wait, ok := s.attempt(cmp.Or(name, "token of "+s.From(r)), s.From(r))
+	if !ok {
 		return tooMany(w, wait)
 	}
 	one, err := s.known(r, how, name)
 	if err != nil {
 		if errors.Is(err, identity.ErrFault) {
+			s.spare(tried)
 			return job.Errorf(job.Unavailable, "sign-in", "", "%w", err)
 		}
 		if err := s.failed(r, name, how, err); err != nil {
 			return err
 		}
-		return s.show(w, r, http.StatusForbidden, view{Next: next, Wrong: err.Error()})
+		return s.show(w, r, http.StatusForbidden, view{Next: next, Name: name, Wrong: err.Error()})
 	}
-	return s.enter(w, r, one, next)
+	return s.enter(w, r, tried, one, next)
 }
 
 // known returns the session of the user or token of a form.
@@ -249,14 +252,17 @@ func (s *routes) toProvider(w http.ResponseWriter, r *http.Request) error {
 	if s.o.OIDC == nil {
 		return unavailable("provider of OpenID Connect", "oidc.issuer")
 	}
-	if wait, ok := s.from.Allow(s.From(r)); !ok {
+	tried, wait, ok := s.attempt("", s.From(r))
+	if !ok {
 		return tooMany(w, wait)
 	}
-	address, kept, err := s.o.OIDC.begin(r.Context(), next)
+	one := newPending(next, s.now())
+	address, err := s.o.OIDC.begin(r.Context(), one)
 	if err != nil {
 		return s.show(w, r, http.StatusBadGateway, view{Next: next, Wrong: err.Error()})
 	}
-	http.SetCookie(w, cookie(s.secure(r), "-oidc", kept, pendingFor))
+	s.spare(tried) // the callback counts
+	s.keepPending(w, r, one)
 	return seeOther(w, address)
 }
 
@@ -268,26 +274,27 @@ func (s *routes) callback(w http.ResponseWriter, r *http.Request) error {
 	if s.o.OIDC == nil {
 		return unavailable("provider of OpenID Connect", "oidc.issuer")
 	}
-	if wait, ok := s.from.Allow(s.From(r)); !ok {
+	tried, wait, ok := s.attempt("", s.From(r))
+	if !ok {
 		return tooMany(w, wait)
 	}
-	var kept string
-	if all := r.CookiesNamed(cookieName(s.secure(r), "-oidc")); len(all) == 1 {
-		kept = all[0].Value
-	}
-	http.SetCookie(w, cookie(s.secure(r), "-oidc", "", -1))
-	who, next, err := s.o.OIDC.finish(r.Context(), kept, q.Get("state"), q.Get("code"), q.Get("iss"))
-	if q.Has("error") {
+	one, who := s.takePending(w, r, q.Get("state")), identity.Identity{}
+	err := s.o.OIDC.returned(one, q.Get("state"), q.Get("iss"))
+	switch {
+	case err != nil:
+	case q.Has("error"):
 		err = errors.New("the provider refused the sign-in")
+	default:
+		who, err = s.o.OIDC.exchange(r.Context(), one, q.Get("code"))
 	}
 	if err != nil {
 		if err := s.failed(r, who.Name, byOIDC, err); err != nil {
 			return err
 		}
-		return s.show(w, r, http.StatusForbidden, view{Wrong: err.Error()})
+		return s.show(w, r, http.StatusForbidden, view{Next: one.Next, Wrong: err.Error()})
 	}
-	return s.enter(w, r, session{Name: who.Name, Display: who.Display, Role: who.Role, Groups: who.Groups, How: byOIDC},
-		next)
+	return s.enter(w, r, tried, session{Name: who.Name, Display: who.Display, Role: who.Role, Groups: who.Groups,
+		How: byOIDC}, one.Next)
 }
 
 func (s *routes) firstPage(w http.ResponseWriter, r *http.Request) error {
@@ -302,13 +309,15 @@ func (s *routes) firstPage(w http.ResponseWriter, r *http.Request) error {
 
 // firstAllowed refuses what is not the link for the first admin.
 func (s *routes) firstAllowed(w http.ResponseWriter, r *http.Request) error {
-	if wait, ok := s.from.Allow(s.From(r)); !ok {
+	tried, wait, ok := s.attempt("", s.From(r))
+	if !ok {
 		return tooMany(w, wait)
 	}
 	if s.o.Users == nil || !s.invited(r.PathValue("token")) || s.hasAdmin() {
 		return job.Errorf(job.NotFound, "sign-in", "", "the link is not valid, or no longer: a server without an "+
 			"admin prints one at its start")
 	}
+	s.spare(tried)
 	return nil
 }
 
@@ -322,11 +331,11 @@ func (s *routes) makeFirst(w http.ResponseWriter, r *http.Request) error {
 	u := account.User{Name: r.PostForm.Get("name"), Role: identity.Admin}
 	err := u.SetPassword(r.PostForm.Get("password"))
 	if err == nil {
-		err = account.AddFirst(s.o.Users.Path, u)
+		err = s.o.Users.AddFirst(u)
 	}
 	if err != nil {
 		return s.show(w, r, http.StatusBadRequest, view{First: true, Password: true, Action: r.URL.Path,
-			Wrong: err.Error()})
+			Name: u.Name, Wrong: err.Error()})
 	}
 	s.mu.Lock()
 	s.firstEnd = time.Time{}
@@ -334,7 +343,8 @@ func (s *routes) makeFirst(w http.ResponseWriter, r *http.Request) error {
 	if err := s.note(r.Context(), "create-user", u.Name, "first admin", "role admin"); err != nil {
 		return err
 	}
-	return seeOther(w, server.SignInPath)
+	return s.enter(w, r, attempt{}, session{Name: u.Name, Role: u.Role, How: byPassword, Secret: u.Stamp()},
+		r.PostForm.Get("next"))
 }
 
 func (s *routes) session(w http.ResponseWriter, r *http.Request) error {

@@ -37,13 +37,13 @@ type Options struct {
 type SignIn struct {
 	sessions
 	o        Options
-	names    *ratelimit.Limit // attempts for one name
-	from     *ratelimit.Limit // attempts from one address
+	names    *ratelimit.Limit // failures for one name
+	from     *ratelimit.Limit // failures from one address
 	first    [32]byte         // SHA-256 of the secret of the link for the first admin
 	firstEnd time.Time        // when that link ends; zero: there is none
 }
 
-// Limits of attempts: so many at once, and then one in a while.
+// Limits of attempts that fail: so many at once, and then one in a while.
 const (
 	attempts     = 10
 	attemptEvery = 30 * time.Second
@@ -140,12 +140,27 @@ func (s *SignIn) invited(secret string) bool {
 	return subtle.ConstantTimeCompare(sum[:], s.first[:]) == 1 && s.now().Before(s.firstEnd)
 }
 
-// attempt counts an attempt to sign in by name.
-func (s *SignIn) attempt(name, from string) (wait time.Duration, ok bool) {
-	if wait, ok = s.from.Allow(from); !ok {
-		return wait, false
+// attempt is an attempt to sign in that was counted.
+type attempt struct {
+	name, from string
+	at         time.Time
+}
+
+// attempt counts an attempt to sign in from an address, by a name if it has one before it succeeds.
+func (s *SignIn) attempt(name, from string) (one attempt, wait time.Duration, ok bool) {
+	one = attempt{strings.ToLower(name), from, s.now()}
+	if wait, ok = s.from.Allow(from); ok && name != "" {
+		wait, ok = s.names.Allow(one.name)
 	}
-	return s.names.Allow(strings.ToLower(name))
+	return one, wait, ok
+}
+
+// spare takes back the count of an attempt that was no failure. Failures before it stay counted.
+func (s *SignIn) spare(one attempt) {
+	s.from.Return(one.from, one.at)
+	if one.name != "" {
+		s.names.Return(one.name, one.at)
+	}
 }
 
 // routes has the handlers.
@@ -168,7 +183,7 @@ func (s *routes) failed(r *http.Request, name, how string, why error) error {
 }
 
 // enter begins the session of a person, and enters it in the audit list before that.
-func (s *routes) enter(w http.ResponseWriter, r *http.Request, one session, next string) error {
+func (s *routes) enter(w http.ResponseWriter, r *http.Request, tried attempt, one session, next string) error {
 	one.From = s.From(r)
 	if err := s.note(r.Context(), "sign-in", one.Name, one.How,
 		"role "+identity.WriteScope(one.Role, one.Groups, "")); err != nil {
@@ -177,6 +192,7 @@ func (s *routes) enter(w http.ResponseWriter, r *http.Request, one session, next
 	if err := s.begin(w, r, one); err != nil {
 		return err
 	}
+	s.spare(tried)
 	return seeOther(w, local(next))
 }
 

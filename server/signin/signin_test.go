@@ -240,8 +240,12 @@ func TestFirstAdmin(t *testing.T) {
 	if got := h.post(path, nil, url.Values{"name": {"root"}, "password": {"short"}}).StatusCode; got != 400 {
 		t.Errorf("a short password: got %d", got)
 	}
-	if got := h.post(path, nil, form).StatusCode; got != http.StatusSeeOther {
+	answer := h.post(path, nil, form)
+	if got := answer.StatusCode; got != http.StatusSeeOther {
 		t.Errorf("got %d", got)
+	}
+	if got := h.status(http.MethodGet, "/api/v1/admin/sessions", cookieOf(t, answer)); got != http.StatusOK {
+		t.Errorf("the admin, at once: got %d", got)
 	}
 	h.clock.Add(2 * time.Second)
 	if got := h.post(path, nil, url.Values{"name": {"eve"}, "password": {password}}).StatusCode; got != 404 {
@@ -257,6 +261,22 @@ func TestFirstAdmin(t *testing.T) {
 	late.clock.Add(time.Hour)
 	if got := late.post(path, nil, form).StatusCode; got != http.StatusNotFound {
 		t.Errorf("after an hour: got %d", got)
+	}
+}
+
+// TestNameIsKept: after a refused password the page has the name that was typed.
+func TestNameIsKept(t *testing.T) {
+	h := open(t, nil)
+	h.user = "ada"
+	h.changeUser(t, func(u *account.User) error { u.Disabled = true; return nil })
+	path, _ := h.app.FirstAdmin("secret")
+	for _, to := range []string{server.SignInPath, path} {
+		r := h.Request(http.MethodPost, to, url.Values{"name": {`Ann "A"`}, "password": {"short"}}.Encode())
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if answer, text := h.Ask(r); answer.StatusCode < 400 || !strings.Contains(text, ` value="Ann &#34;A&#34;"`) ||
+			strings.Contains(text, "short") {
+			t.Errorf("%s: got %s %s", to, answer.Status, text)
+		}
 	}
 }
 
