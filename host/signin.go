@@ -32,6 +32,7 @@ type signInSettings struct {
 	SessionIdle    time.Duration `name:"session.idle" for:"serve" default:"2h" doc:"how long after its last use a session ends"`
 	SessionLongest time.Duration `name:"session.longest" for:"serve" default:"24h" doc:"how long after its beginning a session ends"`
 	RoleRules      string        `name:"roles" for:"serve" doc:"roles of people whom oidc.issuer or proxy.user authenticates: ROLE=GROUP or ROLE:GROUPS-OF-JOBS=GROUP, each rule ends with a semicolon, and the first that fits counts; the group * is all people"`
+	SharedNames    bool          `name:"names.shared" for:"serve" default:"false" doc:"a person whom oidc.issuer or proxy.user names as a local user or the owner of a token is that person, with its jobs: for names of one directory. Such a sign-in is refused otherwise"`
 	OIDCIssuer     string        `name:"oidc.issuer" for:"serve" doc:"URL of a provider of OpenID Connect; defaults to none"`
 	OIDCClient     string        `name:"oidc.client" for:"serve" doc:"the client id at the provider"`
 	OIDCSecret     string        `name:"oidc.secret_file" for:"serve" doc:"file with the client secret at the provider"`
@@ -154,6 +155,9 @@ func (r *Server) openIdentities(s *Settings) error {
 		}
 	}
 	if proxy != nil {
+		if r.signIn != nil {
+			proxy.Names = r.signIn.Names()
+		}
 		r.identities = append(r.identities, proxy)
 	}
 	if s.Tokens != "" || s.Users != "" || s.CADir != "" {
@@ -185,7 +189,7 @@ func (r *Server) openAuthority(s *Settings) (err error) {
 
 func (r *Server) openSignIn(s *Settings, oidc *signin.OIDC) (err error) {
 	o := signin.Options{Dir: s.SessionDir, Tokens: r.tokens, OIDC: oidc, Idle: s.SessionIdle, Longest: s.SessionLongest,
-		TLS: s.tls()}
+		TLS: s.tls(), SharedNames: s.SharedNames, Log: r.Log}
 	if o.Dir == "" {
 		o.Dir = filepath.Join(r.Shared, SessionDir)
 	}

@@ -118,7 +118,25 @@ func (o *OIDC) exchange(ctx context.Context, p pending, code string) (who identi
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(p.Nonce)) != 1 {
 		return who, errors.New("the provider's ID token is not for this sign-in (nonce)")
 	}
+	if err := o.audience(id); err != nil {
+		return who, err
+	}
 	return o.identity(id)
+}
+
+// audience refuses an ID token that was issued to another client (OpenID Connect Core 1.0, section 3.1.3.7). That the
+// client is among the audiences was checked.
+func (o *OIDC) audience(id *oidc.IDToken) error {
+	var claims struct {
+		Party *string `json:"azp"`
+	}
+	if err := id.Claims(&claims); err != nil {
+		return fmt.Errorf("the provider's ID token: %w", err)
+	}
+	if claims.Party == nil && len(id.Audience) > 1 || claims.Party != nil && *claims.Party != o.Client {
+		return errors.New("the provider's ID token is for several clients, or was issued to another one (azp)")
+	}
+	return nil
 }
 
 // scrubbed is an error of an exchange without the answer's body, which may have tokens.

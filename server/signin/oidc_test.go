@@ -160,7 +160,7 @@ func (h *harness) back(callback string, kept *http.Cookie) (*http.Response, stri
 	return h.Ask(r)
 }
 
-func openOIDC(t *testing.T) (*harness, *provider) {
+func openOIDC(t *testing.T, changes ...func(*signin.Options)) (*harness, *provider) {
 	t.Helper()
 	p := newProvider(t)
 	rules, err := signin.ReadRules("operator=curators")
@@ -170,6 +170,9 @@ func openOIDC(t *testing.T) (*harness, *provider) {
 	h := open(t, func(o *signin.Options) {
 		o.OIDC = &signin.OIDC{Issuer: p.URL, Client: "stagepost", Secret: "s", Rules: rules,
 			Redirect: "http://127.0.0.1/sign-in/oidc/callback"}
+		for _, change := range changes {
+			change(o)
+		}
 	})
 	return h, p
 }
@@ -177,6 +180,7 @@ func openOIDC(t *testing.T) (*harness, *provider) {
 // TestOIDC signs in by a provider that behaves. It is the control of TestHostileProvider.
 func TestOIDC(t *testing.T) {
 	h, p := openOIDC(t)
+	p.claims = func(c map[string]any) { c["aud"], c["azp"] = []string{"stagepost", "another"}, "stagepost" }
 	callback, kept := h.browse(p)
 	answer, text := h.back(callback, kept)
 	if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "/healthz" {
@@ -197,18 +201,24 @@ func TestHostileProvider(t *testing.T) {
 		return func(p *provider) { p.claims = func(c map[string]any) { c[name] = value } }
 	}
 	for what, spoil := range map[string]func(*provider){
-		"alg none":        func(p *provider) { p.alg = "none" },
-		"alg HS256":       func(p *provider) { p.alg = "HS256" },
-		"another key":     func(p *provider) { p.forged = true },
-		"wrong audience":  set("aud", "another"),
-		"wrong issuer":    set("iss", "https://evil.example"),
-		"wrong nonce":     set("nonce", "another"),
-		"no nonce":        set("nonce", ""),
-		"expired":         set("exp", time.Now().Add(-time.Hour).Unix()),
-		"without a role":  set("groups", []string{"others"}),
-		"without a name":  set("preferred_username", ""),
-		"a hostile name":  set("preferred_username", "olga\nadmin"),
-		"a name of a map": set("preferred_username", map[string]any{"x": 1}),
+		"alg none":          func(p *provider) { p.alg = "none" },
+		"alg HS256":         func(p *provider) { p.alg = "HS256" },
+		"another key":       func(p *provider) { p.forged = true },
+		"wrong audience":    set("aud", "another"),
+		"wrong issuer":      set("iss", "https://evil.example"),
+		"wrong nonce":       set("nonce", "another"),
+		"no nonce":          set("nonce", ""),
+		"expired":           set("exp", time.Now().Add(-time.Hour).Unix()),
+		"without a role":    set("groups", []string{"others"}),
+		"without a name":    set("preferred_username", ""),
+		"a hostile name":    set("preferred_username", "olga\nadmin"),
+		"issued to another": set("azp", "another"),
+		"for several":       set("aud", []string{"stagepost", "another"}),
+		"for several, issued to another": func(p *provider) {
+			p.claims = func(c map[string]any) { c["aud"], c["azp"] = []string{"stagepost", "another"}, "another" }
+		},
+		"a party of no text": set("azp", 1),
+		"a name of a map":    set("preferred_username", map[string]any{"x": 1}),
 	} {
 		t.Run(what, func(t *testing.T) {
 			h, p := openOIDC(t)

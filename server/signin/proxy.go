@@ -23,6 +23,7 @@ type Proxy struct {
 	From                  []netip.Prefix // addresses of proxies
 	Secret                string         // what [ProxySecretHeader] has; empty: From decides alone
 	Rules                 Rules
+	Names                 *Names // that the proxy must not give; nil: none
 }
 
 // Validate returns what is missing.
@@ -68,6 +69,9 @@ func (p *Proxy) Identify(r *http.Request) (identity.Identity, error) {
 	}
 	if !p.Rules.apply(&who, groups) {
 		return identity.Identity{}, errors.New("none of your groups has a role here: ask an admin")
+	}
+	if err := p.Names.check(who.Name, "proxy"); err != nil {
+		return identity.Identity{}, err
 	}
 	sum := sha256.Sum256([]byte(who.Name))
 	copy(who.Key[copy(who.Key[:], proxyMark):], sum[:])

@@ -132,7 +132,13 @@ func (s *routes) page(w http.ResponseWriter, r *http.Request) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	return s.show(w, r, http.StatusOK, view{Next: next})
+	v := view{Next: next}
+	if s.Identities != nil {
+		if _, err := s.Identities.Identify(r); err != nil && !errors.Is(err, identity.ErrNone) {
+			v.Wrong = err.Error() // why a browser with a credential was sent here
+		}
+	}
+	return s.show(w, r, http.StatusOK, v)
 }
 
 // form reads the form of a page.
@@ -285,7 +291,13 @@ func (s *routes) callback(w http.ResponseWriter, r *http.Request) error {
 	case q.Has("error"):
 		err = errors.New("the provider refused the sign-in")
 	default:
-		who, err = s.o.OIDC.exchange(r.Context(), one, q.Get("code"))
+		if who, err = s.o.OIDC.exchange(r.Context(), one, q.Get("code")); err == nil {
+			err = s.taken.check(who.Name, s.o.OIDC.Issuer)
+		}
+	}
+	if errors.Is(err, identity.ErrFault) {
+		s.spare(tried)
+		return job.Errorf(job.Unavailable, "sign-in", "", "%w", err)
 	}
 	if err != nil {
 		if err := s.failed(r, who.Name, byOIDC, err); err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -30,13 +31,17 @@ type Options struct {
 	Idle    time.Duration  // a session ends so long after its last use; defaults to 2 h
 	Longest time.Duration  // a session ends so long after its beginning; defaults to 24 h
 	TLS     bool           // browsers use TLS, though a proxy in front may end it
-	Now     func() time.Time
+	// a person whom a provider or a proxy names as a local user or the owner of a token is that person
+	SharedNames bool
+	Log         *slog.Logger // defaults to slog.Default
+	Now         func() time.Time
 }
 
 // SignIn lets people sign in. It is the [identity.Source] of their sessions.
 type SignIn struct {
 	sessions
 	o        Options
+	taken    *Names           // that a provider must not give; nil: none
 	names    *ratelimit.Limit // failures for one name
 	from     *ratelimit.Limit // failures from one address
 	first    [32]byte         // SHA-256 of the secret of the link for the first admin
@@ -61,6 +66,9 @@ func Open(o Options) (*SignIn, error) {
 	if o.Longest <= 0 {
 		o.Longest = 24 * time.Hour
 	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
 	if err := durable.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -68,6 +76,9 @@ func Open(o Options) (*SignIn, error) {
 		from: ratelimit.New(attemptEvery/5, 3*attempts, o.Now)}
 	s.sessions = sessions{dir: o.Dir, idle: o.Idle, longest: o.Longest, now: o.Now, standing: s.standing,
 		secure: func(r *http.Request) bool { return o.TLS || r.TLS != nil }, cache: map[identity.Key]*session{}}
+	if !o.SharedNames {
+		s.taken = newNames(&o)
+	}
 	if o.OIDC != nil {
 		o.OIDC.defaults(o.Now)
 	}
@@ -87,8 +98,11 @@ func (o *OIDC) defaults(now func() time.Time) {
 	}
 }
 
+// Names returns the names that a proxy must not give: for [Proxy].
+func (s *SignIn) Names() *Names { return s.taken }
+
 // standing returns who a session is now: the role of a user is that of the file of users, and a session ends with its
-// token, its account, or the password that began it.
+// token, its account, or the password that began it. One of a provider ends when an admin gives its name to another.
 func (s *SignIn) standing(one *session) (identity.Identity, bool) {
 	who := identity.Identity{Name: one.Name, Display: one.Display, Role: one.Role, Groups: one.Groups}
 	switch one.How {
@@ -101,7 +115,7 @@ func (s *SignIn) standing(one *session) (identity.Identity, bool) {
 	case byToken:
 		return who, s.o.Tokens != nil && one.Token != nil && s.o.Tokens.Valid(*one.Token)
 	case byOIDC:
-		return who, s.o.OIDC != nil
+		return who, s.o.OIDC != nil && !errors.Is(s.taken.find(one.Name), errTaken)
 	}
 	return who, false
 }

@@ -134,6 +134,12 @@ func (t *Tokens) HasAdmin() bool {
 	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Role == identity.Admin && e.valid(now) })
 }
 
+// HasOwner reports whether a token in the file, also one that has expired, is that of an owner.
+func (t *Tokens) HasOwner(name string) (bool, error) {
+	entries, err := t.file.Value()
+	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Owner == name }), err
+}
+
 // Valid reports whether a token is accepted now.
 func (t *Tokens) Valid(k identity.Key) bool {
 	all, _ := t.file.Value()
