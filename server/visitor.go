@@ -14,6 +14,14 @@ const (
 	SignOutPath = "/sign-out" // POST, without a body
 )
 
+// Requests that a page sends by itself, without its reader, do not prolong the session of the browser.
+const (
+	RefreshHeader = "Stagepost-Refresh" // of the scripts of pages; any value
+	// RefreshQuery is the parameter of a page that reloads itself without a script, and RefreshAgain its value then.
+	RefreshQuery = "refresh"
+	RefreshAgain = "again"
+)
+
 // Visitor is what a page shows of the sender of its request.
 //
 // Forms need no token against forged requests: a request that changes something and comes from a page of another origin

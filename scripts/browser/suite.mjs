@@ -62,12 +62,14 @@ for (const javaScriptEnabled of [true, false]) {
 }
 
 await check("follow a job as it changes", async () => {
-  const page = await open({});
+  const page = await open({}), fetched = [];
+  page.on("request", (r) => { if (r.resourceType() === "fetch") fetched.push(r.headers()["stagepost-refresh"]); });
   await page.goto(base + "/jobs/" + jobs.followed);
   const other = await open({});
   await other.goto(base + "/jobs/" + jobs.followed);
   await act(other, "hold", "seen by the other page");
   await page.locator("#main", { hasText: "seen by the other page" }).waitFor();
+  assert.ok(fetched.length > 0 && fetched.every((f) => f === "1"), "what the page fetches by itself says so");
   await page.context().close();
   await other.context().close();
 });
@@ -79,7 +81,8 @@ await check("follow the log of a job, and search in it, with and without the scr
   const log = (n, text) => send("update", { worker: "porter", reports: [{ job: jobs.logged, epoch, log: [{ n, text }] }] });
   const page = await open({});
   await page.goto(base + "/jobs/" + jobs.logged);
-  const lines = page.locator("#lines");
+  const lines = page.locator("#lines"), fetched = [];
+  page.on("request", (r) => { if (r.resourceType() === "fetch") fetched.push(r.headers()["stagepost-refresh"]); });
   await page.locator("details.act summary", { hasText: "priority" }).click();
   await page.locator("details.act[open] input[name=note]").fill("begun");
   await log(1, `the carriage leaves ${jobs.hostile}`);
@@ -87,8 +90,10 @@ await check("follow the log of a job, and search in it, with and without the scr
   await log(2, "the bridge is open");
   await lines.getByText("the bridge is open").waitFor();
   assert.equal(await page.locator("details.act[open] input[name=note]").inputValue(), "begun", "what was begun stays");
+  assert.ok(fetched.length > 0 && fetched.every((f) => f === "1"), "the lines that follow are no use of a session");
   await page.getByLabel("Lines that contain").fill("BRIDGE");
   await lines.getByText("the carriage leaves").waitFor({ state: "detached" });
+  assert.ok(fetched.includes(undefined), "a search is a use");
   await log(3, "the bridge is closed");
   await lines.getByText("the bridge is closed").waitFor();
   await log(4, "the carriage waits");

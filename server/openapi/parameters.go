@@ -70,7 +70,7 @@ var shared = map[string]Parameter{
 	"overdue":     {Type: "boolean", Doc: "Only objects with copies whose check is due."},
 	"owner":       {Doc: "Owner of the jobs."},
 	"parent":      {Doc: "Id of the batch."},
-	"refresh":     {Values: []string{"off"}, Doc: "Off: the page does not update itself."},
+	"refresh":     {Values: []string{"off", "again"}, Doc: "Off: the page does not update itself; again: it has."},
 	"service":     {Many: true, Doc: "Name of the service."},
 	"state":       {Many: true, Doc: "State of the jobs."},
 	"status":      {Values: []string{"pending", "delivered", "abandoned"}, Doc: "Status of the messages."},

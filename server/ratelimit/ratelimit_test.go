@@ -35,14 +35,14 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestReturn: what is taken back counts no more, and frees nothing that others have used.
+// TestReturn: what is returned counts no more, and frees nothing that others have used.
 func TestReturn(t *testing.T) {
 	now := time.Unix(1000, 0)
 	l := New(time.Second, 3, func() time.Time { return now })
 	for range 10 {
 		at := now
 		if _, ok := l.Allow("ann"); !ok {
-			t.Fatal("what was taken back counts")
+			t.Fatal("what was returned counts")
 		}
 		l.Return("ann", at)
 	}

@@ -16,7 +16,8 @@ import (
 // TestTakenNames: a provider that names a person as a local user or the owner of a token does not sign it in as such,
 // unless equal names are the same person.
 func TestTakenNames(t *testing.T) {
-	for name, what := range map[string]string{"ann": "of a local user", "robot": "of the owner of a token", "olga": ""} {
+	for name, what := range map[string]string{"ann": "of a local user", "robot": "of the owner of a token",
+		"olga": ""} {
 		for _, shared := range []bool{false, true} {
 			var log bytes.Buffer
 			h, p := openOIDC(t, func(o *signin.Options) {

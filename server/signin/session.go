@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/internal/durable"
+	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/identity"
 )
 
@@ -111,9 +112,18 @@ func (s *sessions) Identify(r *http.Request) (identity.Identity, error) {
 	if !ok {
 		return identity.Identity{}, errOver
 	}
-	s.use(key, one)
+	if !unattended(r) {
+		s.use(key, one)
+	}
 	who.Way, who.Key = identity.BySession, key
 	return who, nil
+}
+
+// unattended reports whether a page sent a request by itself: a script that reads the page again or opens an event
+// stream, which cannot have a header of ours, or a page that reloads itself.
+func unattended(r *http.Request) bool {
+	return r.Header.Get(server.RefreshHeader) != "" || r.Header.Get("Accept") == "text/event-stream" ||
+		r.URL.Query().Get(server.RefreshQuery) == server.RefreshAgain
 }
 
 // Valid is part of [identity.Source].

@@ -169,7 +169,7 @@ func (s *SignIn) attempt(name, from string) (one attempt, wait time.Duration, ok
 	return one, wait, ok
 }
 
-// spare takes back the count of an attempt that was no failure. Failures before it stay counted.
+// spare cancels the count of an attempt that was no failure. Failures before it stay counted.
 func (s *SignIn) spare(one attempt) {
 	s.from.Return(one.from, one.at)
 	if one.name != "" {

@@ -103,6 +103,37 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
+// TestPagesDoNotProlong: what a page requests by itself does not prolong a session, and is answered while it lasts; the
+// control is what its reader requests.
+func TestPagesDoNotProlong(t *testing.T) {
+	for _, c := range []struct {
+		query, name, value string
+		want               int // an hour after the session would have ended
+	}{
+		{"", server.RefreshHeader, "1", http.StatusUnauthorized},
+		{"", "Accept", "text/event-stream", http.StatusUnauthorized},
+		{"?refresh=again", "Accept", "text/html", http.StatusUnauthorized},
+		{"?refresh=off", "Accept", "text/html", http.StatusOK},
+		{"", "Accept", "text/html", http.StatusOK},
+	} {
+		h := open(t, nil)
+		cookie := h.signIn("ann")
+		for range 3 {
+			h.clock.Add(30 * time.Minute)
+			r := recorded(t, "127.0.0.1", http.Header{c.name: {c.value}})
+			r.URL.RawQuery = strings.TrimPrefix(c.query, "?")
+			r.AddCookie(cookie)
+			if who, err := h.app.Identify(r); err != nil || who.Name != "ann" {
+				t.Fatalf("%+v: got %s, %v", c, who.Name, err)
+			}
+		}
+		h.clock.Add(90 * time.Minute)
+		if got := h.status(http.MethodGet, "/api/v1/jobs", cookie); got != c.want {
+			t.Errorf("%+v: got %d", c, got)
+		}
+	}
+}
+
 // TestRoleIsLive: a changed role counts for sessions that are open.
 func TestRoleIsLive(t *testing.T) {
 	h := open(t, nil)

@@ -15,9 +15,12 @@
   }
   for (const z of document.querySelectorAll(".zone")) z.textContent = "local (" + Intl.DateTimeFormat().resolvedOptions().timeZone + ")";
 
+  // Requests that no person caused do not prolong the session. An event stream is known by its media type.
+  const itself = { "Stagepost-Refresh": "1" };
+
   // swap replaces the content by that of an address. What a person has begun stays: then a button offers the change.
-  async function swap(address, force) {
-    const answer = await fetch(address, { headers: { Accept: "text/html" } });
+  async function swap(address, force, headers) {
+    const answer = await fetch(address, { headers: { Accept: "text/html", ...headers } });
     if (!answer.ok) return false;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("main");
@@ -92,7 +95,7 @@
     due = setTimeout(async () => {
       due = null;
       last = Date.now();
-      try { await swap(location.href); } catch (_) { /* the server is away: the next change comes again */ }
+      try { await swap(location.href, false, itself); } catch (_) { /* the server is away: the next change comes again */ }
     }, Math.max(0, last + pause - Date.now()));
   }
   if (main.dataset.events && window.EventSource) {
@@ -101,7 +104,7 @@
     source.addEventListener("job", later);
     source.addEventListener("log", () => {
       const shown = document.getElementById("lines");
-      if (shown) lines(shown.dataset.from).catch(() => { /* the server is away: the next line comes again */ });
+      if (shown) lines(shown.dataset.from, itself).catch(() => { /* the server is away: the next line comes again */ });
     });
     document.addEventListener("content", () => { if (!main.dataset.events) source.close(); });
   }
@@ -109,8 +112,8 @@
   // lines replaces the lines of a log alone by those of an address: when it has grown, and for another text. The last
   // request counts.
   let asked = 0;
-  async function lines(from) {
-    const mine = ++asked, answer = await fetch(from, { headers: { Accept: "text/html" } });
+  async function lines(from, headers) {
+    const mine = ++asked, answer = await fetch(from, { headers: { Accept: "text/html", ...headers } });
     if (!answer.ok) return false;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("lines");
     const old = document.getElementById("lines");

@@ -54,7 +54,7 @@ type batchList struct {
 // batchPage shows a depositor the state of a batch.
 func (s *Handlers) batchPage(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	refresh := p.Choice("refresh", "off")
+	refresh := p.Choice(server.RefreshQuery, "off", server.RefreshAgain)
 	err := p.Err()
 	var v batchView
 	if err == nil {

@@ -91,7 +91,7 @@ func TestDepositorsPage(t *testing.T) {
 	}
 	for _, want := range []string{
 		"We are fetching your files.", "603 of 700 objects done", `<progress id="progress" max="700" value="603">`,
-		`<html lang="en">`, `<meta http-equiv="refresh" content="30">`,
+		`<html lang="en">`, `<meta http-equiv="refresh" content="30;url=?refresh=again">`,
 		`<a href="?refresh=off">`, `<th scope="col" role="columnheader">`, `<th scope="row" role="rowheader">`,
 		`data-label="What happens next: "`, "&lt;U&#43;202E&gt;", "Not stored (1)", "a file is missing",
 		"Put it there.", "ark:/1/a",

@@ -194,7 +194,7 @@ func (s *Handlers) revokeShare(w http.ResponseWriter, r *http.Request) error {
 // sharedPage shows the batch of a link.
 func (s *Handlers) sharedPage(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	refresh := p.Choice("refresh", "off")
+	refresh := p.Choice(server.RefreshQuery, "off", server.RefreshAgain)
 	err := p.Err()
 	var link share.Link
 	var v batchView
