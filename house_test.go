@@ -50,6 +50,7 @@ var rules = []rule{
 	{"internal/layered", "", "one layout for the drawings of lifecycles and flows; it depends on neither"},
 	{"internal/systemd", "", "the protocol of systemd"},
 	{"internal/nearest", "", "it compares words"},
+	{"internal/printable", "", "it reads characters"},
 	{"internal/retryafter", "", "it parses a header field"},
 	{"internal/secretfile", "", "it reads and writes files"},
 	{"internal/ziptest", "", "it reads and writes ZIP files in tests"},
@@ -226,8 +227,8 @@ var rules = []rule{
 }
 
 // everywhere are internal packages that use the standard library only. All packages may import them.
-var everywhere = []string{"internal/nearest", "internal/durable", "internal/retryafter", "internal/secretfile",
-	"internal/headfile", "internal/pacer", "internal/sharedfile"}
+var everywhere = []string{"internal/nearest", "internal/printable", "internal/durable", "internal/retryafter",
+	"internal/secretfile", "internal/headfile", "internal/pacer", "internal/sharedfile"}
 
 // apart are modules that a program can be built without. Only the listed packages import them, in tests too.
 var apart = []rule{

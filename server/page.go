@@ -10,8 +10,8 @@ import (
 	"path"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/stagepost/stagepost/internal/printable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/problem"
 )
@@ -116,12 +116,12 @@ func Shown(text string) string {
 	const most = 300
 	var b strings.Builder
 	n := 0
-	for _, r := range strings.ToValidUTF8(text, "\ufffd") {
+	for r, ok := range printable.Runes(strings.ToValidUTF8(text, "\ufffd")) {
 		if n++; n > most {
 			b.WriteString("…")
 			break
 		}
-		if unicode.IsPrint(r) {
+		if ok {
 			b.WriteRune(r)
 		} else {
 			fmt.Fprintf(&b, "<U+%04X>", r)

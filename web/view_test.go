@@ -61,6 +61,17 @@ func TestSpan(t *testing.T) {
 	}
 }
 
+// TestStrangersTexts: titles and logs are as they are spelled, and what hides or turns a text is visible in them.
+func TestStrangersTexts(t *testing.T) {
+	spelled := "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f468\u200d\U0001f469"
+	if got := server.Shown(spelled + "ad\u200cmin\u202e"); got != spelled+"ad<U+200C>min<U+202E>" {
+		t.Errorf("a title: got %+q", got)
+	}
+	if got := lines(spelled + "\n\tad\u200cmin\u202e\x1b"); got != spelled+"\n\tad\ufffdmin\ufffd\ufffd" {
+		t.Errorf("a log: got %+q", got)
+	}
+}
+
 func TestCount(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 9999: "9999", 12345: "12\u202f345", 1234567: "1\u202f234\u202f567",
 		-12345: "-12\u202f345"} {

@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/internal/printable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/quantity"
@@ -40,12 +40,14 @@ func lines(text string) string {
 	if len(text) > mostBlock {
 		text = text[:mostBlock] + "…"
 	}
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			return r
+	var b strings.Builder
+	for r, ok := range printable.Runes(text) {
+		if r != '\n' && r != '\t' && !ok {
+			r = '\ufffd'
 		}
-		return '\ufffd'
-	}, text)
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // titleOf returns what people call a job: its title, else the name of its object, else its kind and number.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Role is what an identity may do.
@@ -147,4 +148,4 @@ func (all Sources) Fault() error {
 }
 
 // notInName reports whether a character may not stand in the name of a person, a kind or a group.
-func notInName(r rune) bool { return !printable(r) || r == ' ' || strings.ContainsRune(",:", r) }
+func notInName(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || strings.ContainsRune(",:", r) }

@@ -70,6 +70,22 @@ func TestSees(t *testing.T) {
 	}
 }
 
+// TestDisplay: a name to show may be spelled with joiners. The name for records may not.
+func TestDisplay(t *testing.T) {
+	spelled := "\u0639\u0644\u06cc\u200c\u0631\u0636\u0627"
+	if err := ValidateDisplay(spelled + " \u0645"); err != nil {
+		t.Error(err)
+	}
+	for _, wrong := range []string{"Ad\u200cmin", "\u202eAnn", "Ann\n", "\xff"} {
+		if ValidateDisplay(wrong) == nil {
+			t.Errorf("%+q was accepted", wrong)
+		}
+	}
+	if ValidateName(spelled) == nil {
+		t.Error("two names for records may look the same")
+	}
+}
+
 func TestScopes(t *testing.T) {
 	for _, text := range []string{"depositor", "operator:maps,photos", "worker:test.letter/Posted", "auditor",
 		"admin"} {

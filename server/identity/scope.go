@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/stagepost/stagepost/internal/printable"
 )
 
 // Work lists what a worker may claim: kind/state, or kind for all states of it that are handed out; and as
@@ -86,7 +88,7 @@ func (w Work) Validate() error {
 	for part := range strings.SplitSeq(string(w), ",") {
 		kind, state, both := strings.Cut(part, "/")
 		if kind == "" || both && state == "" || strings.Contains(state, "/") ||
-			strings.ContainsFunc(part, func(r rune) bool { return unicode.IsSpace(r) || !printable(r) }) {
+			strings.ContainsFunc(part, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 			return fmt.Errorf("the scope of a worker must be KIND/STATE or KIND with commas between them, not %.100q",
 				string(w))
 		}
@@ -173,7 +175,7 @@ func ValidateScope(role Role, groups Groups, work Work) error {
 // ValidateName returns what is wrong with the name of a person or a worker.
 func ValidateName(name string) error {
 	if name == "" || name == "-" || len(name) > maxName || !utf8.ValidString(name) ||
-		strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !printable(r) }) {
+		strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 		return fmt.Errorf("the name must have 1 to %d printable bytes without blanks, not %.40q", maxName, name)
 	}
 	return nil
@@ -181,8 +183,11 @@ func ValidateName(name string) error {
 
 // ValidateDisplay returns what is wrong with the name that pages show.
 func ValidateDisplay(display string) error {
-	if len(display) > maxDisplay || !utf8.ValidString(display) ||
-		strings.ContainsFunc(display, func(r rune) bool { return !printable(r) }) {
+	right := len(display) <= maxDisplay && utf8.ValidString(display)
+	for _, ok := range printable.Runes(display) {
+		right = right && ok
+	}
+	if !right {
 		return fmt.Errorf("the shown name must have at most %d printable bytes", maxDisplay)
 	}
 	return nil
@@ -212,5 +217,3 @@ func WriteScope(role Role, groups Groups, work Work) string {
 	}
 	return string(role)
 }
-
-func printable(r rune) bool { return unicode.IsPrint(r) }

@@ -3,9 +3,9 @@ package report
 import (
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/internal/printable"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -263,15 +263,14 @@ const maxShown = 300
 func visible(text string) string {
 	var b strings.Builder
 	n := 0
-	for _, r := range strings.ToValidUTF8(text, "\ufffd") {
+	for r, ok := range printable.Runes(strings.ToValidUTF8(text, "\ufffd")) {
 		if n++; n > maxShown {
 			b.WriteString("…")
 			break
 		}
-		switch {
-		case r == ' ' || unicode.IsPrint(r):
+		if ok {
 			b.WriteRune(r)
-		default:
+		} else {
 			fmt.Fprintf(&b, "<U+%04X>", r)
 		}
 	}
