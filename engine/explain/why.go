@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
@@ -300,19 +301,25 @@ func (e *Explainer) whyDue(ctx context.Context, w *engine.Work, j *job.Job, now 
 	if j.Claimed() || !j.Due.After(now) {
 		return nil, nil
 	}
-	last, err := e.store.History(ctx, j.ID, j.Seq-1, 1)
-	if err != nil {
-		return nil, err
+	failed := false
+	if j.Attempts > 0 {
+		var err error
+		if failed, err = e.attemptFailed(ctx, j); err != nil {
+			return nil, err
+		}
 	}
-	waits := len(last) == 1 && last[0].Event == lifecycle.Waiting
 	b := &job.Blocker{Code: BlockDue, Since: j.Changed, Until: j.Due, Holder: "a timer"}
 	b.Sentence = "it is not due before " + j.Due.UTC().Format(time.RFC3339)
 	switch {
+	case j.Suspect(): // every report of a worker makes it none: cause and message are those of an earlier report
+		b.Sentence = "the last workers that had it ended without a report; the next attempt is due then"
+		b.Remedy = "find out what ended its workers; the next attempt starts by itself"
+		b.Remedies = []job.Remedy{job.Running("logs "+string(j.ID), "shows what the attempts did")}
 	case j.Cause == cause.Children:
 		b.Code, b.Sentence, b.Holder = cause.Children, j.Message, "the jobs of the batch"
 		b.Remedies = []job.Remedy{job.Running("list --open --parent "+string(j.ID),
 			"lists the jobs that have not ended")}
-	case j.Attempts > 0 && !waits:
+	case failed:
 		b.Sentence = fmt.Sprintf("attempt %d failed (%s); the next is due then", j.Attempts, j.Message)
 		b.Remedy = "correct the reason; the next attempt starts by itself"
 		b.Remedies = []job.Remedy{job.Running("logs "+string(j.ID), "shows what the attempts did")}
@@ -323,4 +330,25 @@ func (e *Explainer) whyDue(ctx context.Context, w *engine.Work, j *job.Job, now 
 		}
 	}
 	return b, nil
+}
+
+// historyPart is how many entries of a history are read at once in a search for the newest of some kind.
+const historyPart = 20
+
+// attemptFailed reports whether the present reason of an unclaimed job is that of a failed attempt, not of a wait. What
+// people did since does not change the reason. A wait that repeats the cause of the reason before has no entry of its
+// own, but another message.
+func (e *Explainer) attemptFailed(ctx context.Context, j *job.Job) (bool, error) {
+	for end := j.Seq; end > 0; end -= historyPart {
+		part, err := e.store.History(ctx, j.ID, max(end-historyPart, 0), int(min(end, historyPart)))
+		if err != nil {
+			return false, err
+		}
+		for _, h := range slices.Backward(part) {
+			if h.From != h.To || h.Event == lifecycle.Waiting || h.Event == lifecycle.Backoff {
+				return h.Event == lifecycle.Backoff && h.Note == j.Message, nil
+			}
+		}
+	}
+	return false, nil
 }
