@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -20,8 +21,8 @@ import (
 func TestBackoffGrowsToItsCapWithinItsJitter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := engine.Backoff{
-			First: time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "first")),
-			Max:   time.Duration(rapid.Int64Range(0, int64(24*time.Hour)).Draw(t, "max")),
+			First: anyPause(t, "first", time.Hour),
+			Max:   anyPause(t, "max", 24*time.Hour),
 		}
 		n := rapid.IntRange(1, 1_000_000).Draw(t, "n")
 		chance := rapid.Float64Range(0, 0.999999).Draw(t, "chance")
@@ -32,10 +33,7 @@ func TestBackoffGrowsToItsCapWithinItsJitter(t *testing.T) {
 		if most == 0 {
 			most = 5 * time.Minute
 		}
-		want := float64(most)
-		if n < 60 {
-			want = min(want, float64(first)*float64(int64(1)<<(n-1)))
-		}
+		want := min(float64(most), float64(100*365*24*time.Hour), math.Ldexp(float64(first), n-1))
 		got := float64(b.Pause(n, chance))
 		if got < want*0.8-1 || got > want*1.2+1 {
 			t.Errorf("%+v: pause %d is %s, want %s and a fifth", b, n, time.Duration(got), time.Duration(want))
@@ -44,6 +42,15 @@ func TestBackoffGrowsToItsCapWithinItsJitter(t *testing.T) {
 			t.Errorf("%+v: there is no jitter: %s to %s", b, low, high)
 		}
 	})
+}
+
+// anyPause draws a duration, half of them within a usual one, the others up to the longest that a duration can have.
+func anyPause(t *rapid.T, name string, usual time.Duration) time.Duration {
+	most := int64(usual)
+	if rapid.Bool().Draw(t, name+" unusual") {
+		most = math.MaxInt64
+	}
+	return time.Duration(rapid.Int64Range(0, most).Draw(t, name))
 }
 
 func TestRetryAfterIsTheLeastPause(t *testing.T) {

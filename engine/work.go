@@ -135,8 +135,11 @@ type Policy struct {
 // Backoff is the pause before attempt n: First doubled n-1 times, at most Max, plus or minus a fifth by chance.
 type Backoff struct {
 	First time.Duration // defaults to 1 s
-	Max   time.Duration // defaults to 5 min
+	Max   time.Duration // defaults to 5 min; at most 100 years
 }
+
+// longestPause bounds a pause: neither twice as much nor the chance exceeds what a duration can have.
+const longestPause = 100 * 365 * 24 * time.Hour
 
 // Pause returns the pause after attempt n (1 for the first); chance is in [0,1).
 func (b Backoff) Pause(n int, chance float64) time.Duration {
@@ -147,6 +150,7 @@ func (b Backoff) Pause(n int, chance float64) time.Duration {
 	if most <= 0 {
 		most = 5 * time.Minute
 	}
+	most = min(most, longestPause)
 	pause := first
 	for i := 1; i < n && pause < most; i++ {
 		pause *= 2
