@@ -86,6 +86,8 @@ type Engine struct {
 	running    map[job.ID]*running
 	waiters    map[job.ID][]*waiter
 	woken      []*waiter       // of hints, used again; nil while a call uses it
+	started    bool            // Run is under way
+	drained    chan struct{}   // closed when no step of the last Run runs any more
 	stopping   chan struct{}   // closed when Run begins to stop
 	work       context.Context // of the steps
 	lasting    context.Context // of their commits: it does not end
@@ -173,6 +175,8 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 		shared: &pool{total: o.Slots, free: o.Slots, waiting: unknown},
 		wake:   make(chan struct{}, 1), parking: make(chan struct{}, 1),
 	}
+	e.drained = make(chan struct{})
+	close(e.drained)
 	e.topics = slices.Sorted(maps.Keys(o.Deliver))
 	for range len(e.topics) + 1 {
 		e.posts = append(e.posts, make(chan struct{}, 1))
@@ -255,9 +259,17 @@ func (e *Engine) beforeClaims(ctx context.Context) error {
 }
 
 // Run works until ctx ends. Then it claims no more jobs and gives running steps Grace; jobs of steps that have not
-// ended by then return to their queue with the event yield. The only error is that of a store that is down at the
-// beginning.
+// ended by then return to their queue with the event yield. If a step still runs 10 s after its context ended, its job
+// returns to its queue too: another worker may begin it, and what the step commits later is Stale. Run then returns an
+// error of kind Internal that names such jobs.
+//
+// Other errors: that of a store that is down at the beginning, and Refused while the engine runs already or a step of
+// the last Run has not ended.
 func (e *Engine) Run(ctx context.Context) error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.exit()
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	watch, unwatch := context.WithCancel(context.WithoutCancel(ctx))
@@ -288,16 +300,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.decideChains()
 	close(e.stopping)
 	e.mu.Unlock()
-	done := make(chan struct{})
-	go func() { e.steps.Wait(); close(done) }()
-	grace := time.NewTimer(e.options.Grace)
-	defer grace.Stop()
-	select {
-	case <-done:
-	case <-grace.C:
-		cancel(errStopping)
-		<-done
-	}
+	left := e.endSteps(context.WithoutCancel(ctx), func() { cancel(errStopping) })
 	rest.Wait()
 	if err := e.keepClock(context.WithoutCancel(ctx)); err != nil {
 		e.log.Error("the time could not be stored", "error", err)
@@ -311,7 +314,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 	}
 	e.mu.Unlock()
-	return nil
+	return left
 }
 
 // onHints handles the store's hints: it wakes the dispatcher, cancels steps whose claim has ended, and notifies

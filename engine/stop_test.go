@@ -2,11 +2,13 @@ package engine_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -151,6 +153,97 @@ func TestRunFailsIfTheStoreIsDown(t *testing.T) {
 		}
 		if err := e.Run(t.Context()); err == nil {
 			t.Error("it ran")
+		}
+	})
+}
+
+// TestStopLeavesAStepThatRunsOn checks that a step that ignores its context does not keep Run from returning: its job
+// returns to its queue, another engine finishes it, and what the step commits afterwards is Stale. The engine runs again
+// when the step has ended. Control: a step that returns within the second bound.
+func TestStopLeavesAStepThatRunsOn(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after time.Duration // the step returns; zero: after the second engine has done its job
+		took  time.Duration
+	}{{"it runs on", 0, 20 * time.Second}, {"control: it returns late", 15 * time.Second, 15 * time.Second}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				free, saved := make(chan struct{}), make(chan error, 1)
+				stubborn := func(ctx context.Context, r *engine.Run) error {
+					<-free
+					r.SetPriority(3)
+					saved <- r.Save(context.WithoutCancel(ctx))
+					return nil
+				}
+				store := mem.New()
+				e, err := engine.New(store, []engine.Work{letters(map[lc.State]engine.Step{"Sorting": stubborn})},
+					engine.Options{Name: "first"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- e.Run(ctx) }()
+				synctest.Wait()
+				w := &harness{Engine: e, t: t, store: store}
+				id := w.post(engine.Order{}).ID
+				synctest.Wait()
+				began := time.Now()
+				cancel()
+				if c.after > 0 {
+					time.AfterFunc(c.after, func() { close(free) })
+				}
+				err = <-done
+				if took := time.Since(began); took != c.took {
+					t.Errorf("the stop took %s, want %s", took, c.took)
+				}
+				if c.after > 0 {
+					if err != nil || <-saved != nil {
+						t.Errorf("control: got %v", err)
+					}
+					return
+				}
+				if job.KindOf(err) != job.Internal || !strings.Contains(err.Error(), string(id)+" (Sorting)") {
+					t.Errorf("got %v", err)
+				}
+				if j := w.get(id); j.Claimed() || w.times(id, lc.Yield) != 1 || j.Starts != 0 {
+					t.Errorf("got %+v", j)
+				}
+				if err := e.Run(t.Context()); job.KindOf(err) != job.Refused {
+					t.Errorf("it runs again beside the step: %v", err)
+				}
+				second := start(t, store, engine.Options{Name: "second"}, letters(nil))
+				defer second.stop()
+				ended := second.end(id)
+				close(free)
+				if err := <-saved; ended.Outcome != lc.OK || job.KindOf(err) != job.Stale {
+					t.Errorf("it ended %s, and the commit of the step gave %v", ended.Outcome, err)
+				}
+				synctest.Wait()
+				if j := w.get(id); j.Version != ended.Version {
+					t.Errorf("the step changed the record: %+v", j)
+				}
+				second.verify(id)
+				ctx, cancel = context.WithCancel(t.Context())
+				cancel()
+				if err := e.Run(ctx); err != nil {
+					t.Errorf("it does not run again: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestRunTwiceIsRefused checks that a second Run beside the first is refused and does not disturb it.
+func TestRunTwiceIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(nil))
+		defer w.stop()
+		if err := w.Run(t.Context()); job.KindOf(err) != job.Refused {
+			t.Errorf("got %v", err)
+		}
+		if j := w.end(w.post(engine.Order{}).ID); j.Outcome != lc.OK {
+			t.Errorf("got %s", j.Outcome)
 		}
 	})
 }

@@ -199,7 +199,7 @@ func TestTimeoutByItsOwnEvent(t *testing.T) {
 		want lc.State
 	}{
 		{"hears", takes(time.Hour), "Late"},
-		{"is deaf", deaf(time.Hour), "Late"},
+		{"is deaf", deaf(time.Minute + 5*time.Second), "Late"},
 		{"control: fails", func(context.Context, *engine.Run) error {
 			return engine.Fail("stone", errBroken)
 		}, "Fallen"},

@@ -48,7 +48,7 @@ func TestGuideDiesInEachState(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					store := mem.New()
 					m := startKillable(t, store, engine.Options{Name: "first"}, treks(guided(s, func() {
-						time.Sleep(time.Minute)
+						time.Sleep(12 * time.Second)
 					})))
 					id := m.post(aTrek).ID
 					time.Sleep(time.Second)
