@@ -101,7 +101,7 @@ func (t *transition) settle(o *outcome, chance float64) error {
 		return job.Errorf(job.Internal, "settle", j.ID, "the step for %s must name its event", j.State)
 	case chose:
 		by := lifecycle.Worker
-		if a, ok := w.Life.Transition(j.State, o.event); ok && a.By&by == 0 {
+		if a, ok := w.Life.Transition(j.State, o.event); ok && a.By&by == 0 && a.By&lifecycle.Engine != 0 {
 			by = lifecycle.Engine
 		}
 		return t.move(o.event, by)

@@ -301,3 +301,19 @@ func TestSaveThatFailedForgetsNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestGoByAPersonsEvent checks that the refusal of an event that only people may cause names those of the worker.
+func TestGoByAPersonsEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := letters(map[lc.State]engine.Step{"Sorting": func(context.Context, *engine.Run) error {
+			return engine.Go("stop")
+		}})
+		work.Policy.MaxAttempts = 1
+		w := start(t, mem.New(), engine.Options{}, work)
+		defer w.stop()
+		j := w.end(w.post(engine.Order{}).ID)
+		if !strings.Contains(j.Message, "only operator may (can: next, fail") {
+			t.Errorf("got %q", j.Message)
+		}
+	})
+}

@@ -285,13 +285,13 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	if !ok { // the definition has changed: no timer leaves the state
 		return e.expireAt(ctx, w, j, now, time.Time{})
 	}
-	why := fmt.Sprintf("more than %s in %s", quantity.FormatDuration(now.Sub(j.Entered).Round(time.Second)), j.State)
+	why := fmt.Sprintf("more than %s in %s", quantity.FormatDuration(allowed(j)), j.State)
 	if late(j, now) {
 		why = "the job's deadline " + j.Deadline.UTC().Format(time.RFC3339) + " passed"
 	}
 	o := w.late(j, why)
 	err := e.commitUnreported(ctx, w, j, ev, lifecycle.Timer, now, func(t *transition) {
-		if a, _ := w.Life.Transition(j.State, ev); a.Class == lifecycle.Fail || ev == timedOut ||
+		if a, _ := w.Life.Transition(j.State, ev); a.Class == lifecycle.Fail || ev == block.TimedOut ||
 			o.cause != cause.Timeout {
 			t.explain(o)
 		}
@@ -300,6 +300,15 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 		e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.TimedOut, Cause: o.cause})
 	}
 	return err
+}
+
+// allowed returns the time that a job had for its state, in whole seconds if it is one or more.
+func allowed(j *job.Job) time.Duration {
+	d := j.Expires.Sub(j.Entered).Round(time.Millisecond)
+	if d < time.Second {
+		return d
+	}
+	return d.Truncate(time.Second)
 }
 
 // expireAt sets when a timer takes a job out of its state; zero: never.

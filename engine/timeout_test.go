@@ -186,6 +186,23 @@ func TestDeadlineLeavesAloneWhatNoTimerMoves(t *testing.T) {
 	})
 }
 
+// TestTimeoutStatesItsTime checks that the reason has the time that a state allows, not that of the sweep after it.
+func TestTimeoutStatesItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := letters(nil)
+		work.Policy.Timeout = 4 * time.Second
+		w := start(t, mem.New(), engine.Options{}, work)
+		defer w.stop()
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond) // the next sweep after 4 s comes 0.7 s later
+		if j := w.end(w.post(engine.Order{}).ID); j.Message != "more than 4s in Posted" {
+			t.Errorf("got %q", j.Message)
+		}
+	})
+}
+
 func runs(step engine.Step, p engine.Policy) engine.Work {
 	return engine.Work{Life: race, Prefix: "rac", Policy: p,
 		Steps: map[lc.State]engine.Step{"Lined": takes(0), "Running": step}}

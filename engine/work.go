@@ -252,23 +252,7 @@ func (w *Work) validate() error {
 // timerEvent returns the event by which a timer takes a job out of a state. overdue: the deadline of the job has
 // passed, not only the time for the state.
 func (w *Work) timerEvent(p lifecycle.Position, overdue bool) (lifecycle.Event, bool) {
-	if k := w.Life.Kind(p.State); k == "" || k == lifecycle.End {
-		return "", false
-	}
-	if e := w.Elapsed[p.State]; e != "" && !overdue {
-		if _, err := w.Life.Next(p, e, lifecycle.Timer); err == nil {
-			return e, true
-		}
-	}
-	if a, ok := w.Life.Transition(p.State, timedOut); ok && a.By&lifecycle.Timer != 0 {
-		return timedOut, true
-	}
-	for _, c := range []lifecycle.Class{lifecycle.Fail, lifecycle.Reenter, lifecycle.Move, lifecycle.Pass} {
-		if e, ok := w.Life.Choose(p, c, lifecycle.Timer); ok {
-			return e, true
-		}
-	}
-	return "", false
+	return block.TimerEvent(w.Life, w.Elapsed[p.State], p, overdue)
 }
 
 // poisoned returns the event by which the sweep fails a poisoned job, and its actor: the timer's failure if there is
@@ -277,7 +261,7 @@ func (w *Work) poisoned(p lifecycle.Position) (lifecycle.Event, lifecycle.Actor,
 	stage, _ := w.Life.Stage(p.State)
 	for _, by := range []lifecycle.Actor{lifecycle.Timer, lifecycle.Worker} {
 		for _, a := range stage.Transitions {
-			if a.Class == lifecycle.Fail && a.By&by != 0 && a.Event != timedOut {
+			if a.Class == lifecycle.Fail && a.By&by != 0 && a.Event != block.TimedOut {
 				return a.Event, by, true
 			}
 		}
@@ -285,9 +269,6 @@ func (w *Work) poisoned(p lifecycle.Position) (lifecycle.Event, lifecycle.Actor,
 	e, ok := w.timerEvent(p, false)
 	return e, lifecycle.Timer, ok
 }
-
-// timedOut is the event that a timer prefers where a state has it.
-const timedOut lifecycle.Event = "timeout"
 
 // expires returns when a timer takes job j out of the state that it enters; zero for never.
 func (w *Work) expires(j *job.Job, p lifecycle.Position, now, deadline time.Time) time.Time {

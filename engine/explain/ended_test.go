@@ -18,7 +18,7 @@ import (
 func TestWhyEndedInWords(t *testing.T) {
 	blocks := func(ctx context.Context, _ *engine.Run) error {
 		<-ctx.Done()
-		time.Sleep(time.Minute) // the sweep, not the step, ends the state
+		time.Sleep(5 * time.Second) // the sweep, not the step, ends the state
 		return ctx.Err()
 	}
 	for name, c := range map[string]struct {

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
@@ -44,4 +45,25 @@ func whyRests(w *engine.Work, j *job.Job, can []job.Remedy) *job.Blocker {
 		w.Explain(j, b)
 	}
 	return b
+}
+
+// timed completes the blocker of a job that a timer moves, which ends the wait if nothing else does before.
+func timed(w *engine.Work, j *job.Job, b *job.Blocker) *job.Blocker {
+	if b == nil || j.Expires.IsZero() || !b.Until.IsZero() && b.Until.Before(j.Expires) {
+		return b
+	}
+	late := !j.Deadline.IsZero() && !j.Expires.Before(j.Deadline)
+	ev, ok := block.TimerEvent(w.Life, w.Elapsed[j.State], j.Position, late)
+	if !ok {
+		return b
+	}
+	to, err := w.Life.Next(j.Position, ev, lifecycle.Timer)
+	if err != nil {
+		return b
+	}
+	own := *b
+	own.Until = j.Expires
+	own.Sentence += fmt.Sprintf("; a timer moves it to %s at %s if it still waits then", to.State,
+		j.Expires.UTC().Format(time.RFC3339))
+	return &own
 }

@@ -25,8 +25,7 @@ func sorting(t *testing.T) *harness {
 		if err != nil {
 			return blocked(ctx, r)
 		}
-		time.Sleep(d)
-		return nil
+		return takes(d)(ctx, r)
 	}})
 	return start(t, mem.New(), engine.Options{Slots: 64}, work)
 }

@@ -73,26 +73,54 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Expla
 		ask(&x, whyStopped(now), "its time is up: the next sweep moves it, whatever else keeps it")
 		return x, nil
 	}
-	ask(&x, block.Definition(&j, w.Life.Hash(), w.Adopts), "its definition is current")
-	ask(&x, e.whyOutside(w, &j, offered(x.Moves)), "the state is one that workers take")
-	if err := e.whyHeld(ctx, &j, &x); err != nil {
+	if b := block.Stateless(&j, w.Life); b != nil {
+		x.Blockers = append(x.Blockers, *b)
+	} else {
+		ask(&x, block.Definition(&j, w.Life.Hash(), w.Adopts), "its definition is current")
+		ask(&x, e.whyOutside(w, &j, offered(x.Moves)), "the state is one that workers take")
+	}
+	if err := e.whyHeld(ctx, w, &j, &x); err != nil {
 		return x, err
 	}
 	ask(&x, e.whyClaimed(&j), "no worker has it")
-	due, err := e.whyDue(ctx, w, &j, x.At)
-	if err != nil {
+	if err := e.whyDueOrGated(ctx, w, &j, &x); err != nil {
 		return x, err
-	}
-	if !block.Rests(&j) {
-		ask(&x, due, "it is due")
-	}
-	if gate := w.Gates[j.State]; gate != nil && !j.Claimed() {
-		ask(&x, gate(ctx, &j), "its gate is open")
 	}
 	if err := e.whyCapacity(ctx, w, &j, &x); err != nil {
 		return x, err
 	}
 	return x, nil
+}
+
+// whyDueOrGated adds when the job is due, and its gate. A wait that the gate caused is reported by the gate alone.
+func (e *Explainer) whyDueOrGated(ctx context.Context, w *engine.Work, j *job.Job, x *api.Explanation) error {
+	due, err := e.whyDue(ctx, w, j, x.At)
+	if err != nil {
+		return err
+	}
+	gate := w.Gates[j.State]
+	var closed *job.Blocker
+	if gate != nil && !j.Claimed() {
+		closed = whyGated(ctx, gate, j)
+	}
+	if !block.Rests(j) && (due == nil || closed == nil || due.Code != closed.Code) {
+		ask(x, timed(w, j, due), "it is due")
+	}
+	if gate != nil && !j.Claimed() {
+		ask(x, timed(w, j, closed), "its gate is open")
+	}
+	return nil
+}
+
+// whyGated returns what the gate reports. A gate that panics is reported, too: it is called before each step.
+func whyGated(ctx context.Context, gate engine.Gate, j *job.Job) (b *job.Blocker) {
+	defer func() {
+		if p := recover(); p != nil {
+			b = &job.Blocker{Code: cause.Panic, Holder: "the program", Remedy: "correct the gate",
+				Sentence: fmt.Sprintf("the gate for %s panicked: %v", j.State, p)}
+		}
+	}()
+	return gate(ctx, j)
 }
 
 // ask adds a blocker, or the sentence that states that there is none.
@@ -207,12 +235,16 @@ func exitsOf(life *lifecycle.Table, p lifecycle.Position) []api.Move {
 // whyOutside explains states that no worker here claims: a person, a remote worker or something outside must act.
 func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *job.Blocker {
 	if block.Rests(j) {
-		return whyRests(w, j, can)
+		return timed(w, j, whyRests(w, j, can))
 	}
 	if w.Steps[j.State] != nil && e.takenHere(j) {
 		return nil
 	}
 	if b := e.noWorker(w, j); b != nil {
+		b.Remedies = append(b.Remedies, can...)
+		return b
+	}
+	if b := e.lacksLabels(w, j); b != nil {
 		b.Remedies = append(b.Remedies, can...)
 		return b
 	}
@@ -256,7 +288,7 @@ func whyImpaired(now *status.Engine, x *api.Explanation) {
 	}
 }
 
-func (e *Explainer) whyHeld(ctx context.Context, j *job.Job, x *api.Explanation) error {
+func (e *Explainer) whyHeld(ctx context.Context, w *engine.Work, j *job.Job, x *api.Explanation) error {
 	holds, err := e.store.Holds(ctx)
 	if err != nil {
 		return err
@@ -265,7 +297,8 @@ func (e *Explainer) whyHeld(ctx context.Context, j *job.Job, x *api.Explanation)
 	for _, h := range holds {
 		if h.Matches(j) && h.On(x.At) {
 			held = true
-			x.Blockers = append(x.Blockers, heldBy(&h))
+			b := heldBy(&h)
+			x.Blockers = append(x.Blockers, *timed(w, j, &b))
 		}
 	}
 	if !held {

@@ -49,8 +49,8 @@ func withLabels(labels []string) string {
 // noWorker returns the blocker of a job that waits for a worker, while no live one takes jobs of its state; nil: one
 // does, or that is not known.
 func (e *Explainer) noWorker(w *engine.Work, j *job.Job) *job.Blocker {
-	stage, _ := w.Life.Stage(j.State)
-	if e.workers == nil || j.Claimed() || stage.Kind == lifecycle.Wait || e.takenHere(j) {
+	kind := w.Life.Kind(j.State)
+	if e.workers == nil || j.Claimed() || kind == lifecycle.Wait || kind == "" || e.takenHere(j) {
 		return nil
 	}
 	p, labels := job.KindState{Kind: j.Kind, State: j.State}, requires(w, j)
@@ -80,6 +80,20 @@ func (e *Explainer) noWorker(w *engine.Work, j *job.Job) *job.Blocker {
 		b.Remedy = "resume a worker that is drained, or start another one"
 	}
 	return b
+}
+
+// lacksLabels returns the blocker of a job that has a step here, while the slots lack labels that it requires; nil: they
+// lack none. It is not known whether another engine has them.
+func (e *Explainer) lacksLabels(w *engine.Work, j *job.Job) *job.Blocker {
+	lacking := job.Lacking(requires(w, j), e.engine.Status().Labels)
+	if w.Steps[j.State] == nil || len(lacking) == 0 {
+		return nil
+	}
+	words := strings.Join(lacking, ", ")
+	return &job.Blocker{Code: BlockOutside, Since: j.Entered, Until: j.Expires, Holder: "workers with labels " + words,
+		Sentence: fmt.Sprintf("%s requires the labels %s, which this engine does not have", j.State, words),
+		Remedy:   "start an engine with these labels (Options.Labels), or a server or worker",
+		Remedies: []job.Remedy{startWorker(w, j, requires(w, j))}}
 }
 
 // lackedByAll returns those of the labels that no live worker for the state has, elsewhere or here.
