@@ -66,6 +66,9 @@ func (e *Engine) Register(ctx context.Context, w Work) error {
 		return job.Errorf(job.Invalid, "register", "",
 			"%s is registered while the engine runs: it needs slots of its own", w.kind())
 	}
+	if err := e.sharesPrefix(&w); err != nil {
+		return err
+	}
 	if old == nil || old.Life.Hash() != w.Life.Hash() {
 		if err := e.contradicts(ctx, &w); err != nil {
 			return err
@@ -155,6 +158,9 @@ func (e *Engine) register(w *Work) error {
 	}
 	if e.workOf(w.kind()) != nil {
 		return job.Errorf(job.Invalid, "register", "", "%s is registered twice", w.Life.Name())
+	}
+	if err := e.sharesPrefix(w); err != nil {
+		return err
 	}
 	e.install(w)
 	return nil

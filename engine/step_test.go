@@ -250,28 +250,6 @@ func TestFenceDiffersPerAttemptAndKeyDoesNot(t *testing.T) {
 	})
 }
 
-// TestWorkThatCannotWork is refused with all its mistakes.
-func TestWorkThatCannotWork(t *testing.T) {
-	bad := letters(map[lc.State]engine.Step{"Delivered": takes(0), "Nowhere": takes(0)})
-	delete(bad.Steps, "Riding")
-	bad.Prefix = ""
-	bad.Gates = map[lc.State]engine.Gate{"Held": nil}
-	bad.Limits = []job.Limit{{Name: "few", Kind: "test.bag"}}
-	_, err := engine.New(mem.New(), []engine.Work{bad, {}, letters(nil), letters(nil)}, engine.Options{})
-	if err == nil {
-		t.Fatal("it was accepted")
-	}
-	for _, want := range []string{
-		"needs a prefix", "a step for Delivered", "a step for Nowhere", "Riding has no step", "a gate for Held",
-		"limit few is for kind test.bag",
-		"needs a lifecycle", "test.letter is registered twice",
-	} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q lacks %q", err, want)
-		}
-	}
-}
-
 // H
 func TestSaveThatFailedForgetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

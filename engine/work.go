@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -35,7 +34,7 @@ type Gate func(ctx context.Context, j *job.Job) *job.Blocker
 // Work is what an application registers for one kind of job.
 type Work struct {
 	Life     *lifecycle.Table
-	Prefix   string // of the ids, "ing"
+	Prefix   string // of the ids, "ing": letters, digits and hyphens; another one for each kind
 	Steps    map[lifecycle.State]Step
 	Gates    map[lifecycle.State]Gate
 	Policies map[lifecycle.State]Policy // of single states; Policy is for the rest
@@ -56,7 +55,7 @@ type Work struct {
 	Overdue func(j *job.Job) (cause, sentence string)
 
 	// Slots is how many steps of this kind run at once in slots of their own, independently of other kinds. Zero: the
-	// kind shares Options.Slots with the rest.
+	// kind shares Options.Slots with the rest. It is not negative.
 	Slots int
 
 	// Outside states that remote workers claim the states without a step here, by [Engine.Remote]. States with a step
@@ -203,51 +202,6 @@ func (w *Work) foreign(j *job.Job) *job.Blocker { return block.Definition(j, w.L
 
 // supports reports whether the job was created under a definition that the work can continue.
 func (w *Work) supports(j *job.Job) bool { return w.foreign(j) == nil }
-
-// validate returns all mistakes of a registration.
-func (w *Work) validate() error {
-	if w.Life == nil {
-		return errors.New("a work needs a lifecycle")
-	}
-	var mistakes []error
-	wrong := func(format string, args ...any) {
-		mistakes = append(mistakes, fmt.Errorf(w.Life.Name()+": "+format, args...))
-	}
-	if w.Prefix == "" {
-		wrong("a work needs a prefix for its ids")
-	}
-	for s := range w.Steps {
-		if k := w.Life.Kind(s); k == "" || k == lifecycle.End {
-			wrong("there is a step for %s, which is not a state to work on", s)
-		}
-	}
-	for s, e := range w.Elapsed {
-		if a, ok := w.Life.Transition(s, e); !ok || a.By&lifecycle.Timer == 0 {
-			wrong("no timer takes %s out of %s", e, s)
-		}
-	}
-	for s := range w.Gates {
-		if w.Steps[s] == nil {
-			wrong("there is a gate for %s, which has no step", s)
-		}
-	}
-	for _, s := range w.Shared {
-		if w.Steps[s] == nil {
-			wrong("%s is shared with remote workers and has no step", s)
-		}
-	}
-	for _, st := range w.Life.Stages() {
-		if !w.Outside && (st.Kind == lifecycle.Work || st.Kind == lifecycle.Queue) && w.Steps[st.State] == nil {
-			wrong("%s has no step", st.State)
-		}
-	}
-	for _, l := range w.Limits {
-		if l.Kind != w.kind() {
-			wrong("limit %s is for kind %s", l.Name, l.Kind)
-		}
-	}
-	return errors.Join(mistakes...)
-}
 
 // timerEvent returns the event by which a timer takes a job out of a state. overdue: the deadline of the job has
 // passed, not only the time for the state.

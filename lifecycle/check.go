@@ -3,7 +3,10 @@ package lifecycle
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Rule names a rule that every table keeps.
@@ -12,6 +15,7 @@ type Rule string
 // The rules of a table.
 const (
 	NoStages        Rule = "no-stages"         // a table has at least one state
+	BadName         Rule = "bad-name"          // a table and an event have one word as name; no event is reserved
 	Duplicate       Rule = "duplicate-state"   // a state is described once
 	MissingSentence Rule = "missing-sentence"  // every state and transition has a sentence
 	TwoTransitions  Rule = "two-transitions"   // an event has one transition in a state
@@ -69,6 +73,10 @@ func check(t *Table) Faults {
 		return Faults{{Rule: NoStages, Detail: "a lifecycle needs at least one state"}}
 	}
 	c := &checker{t: t}
+	if !named(t.name) {
+		c.add(BadName, Stage{}, "", "the lifecycle needs a name without blanks, slashes and control characters, not %",
+			strconv.Quote(t.name))
+	}
 	seen := map[State]bool{}
 	reached := c.reach()
 	for _, s := range t.stages {
@@ -77,6 +85,9 @@ func check(t *Table) Faults {
 			continue
 		}
 		seen[s.State] = true
+		if strings.TrimSpace(string(s.State)) == "" {
+			c.add(BadName, s, "", "a state has no name")
+		}
 		if strings.TrimSpace(s.Doc) == "" {
 			c.add(MissingSentence, s, "", "the state has no sentence")
 		}
@@ -89,6 +100,16 @@ func check(t *Table) Faults {
 	c.outcomes()
 	c.circles()
 	return c.faults
+}
+
+// reserved are the events that no table has: the creation of a job and the removal of its record.
+var reserved = []Event{"create", "purge"}
+
+// named reports whether a name is one word that fits into an address.
+func named(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r == '/' || r == utf8.RuneError || unicode.IsControl(r) || unicode.IsSpace(r)
+	})
 }
 
 type checker struct {
@@ -114,6 +135,13 @@ func (c *checker) transitions(s Stage) {
 			c.add(TwoTransitions, s, a.Event, "the event has two transitions here; a choice is an event of its own")
 		}
 		seen[a.Event] = true
+		switch {
+		case slices.Contains(reserved, a.Event):
+			c.add(BadName, s, a.Event, "the name of the event is reserved for the first and the last entry about a job")
+		case !named(string(a.Event)):
+			c.add(BadName, s, a.Event, "an event is one word without slashes and control characters, not %",
+				strconv.Quote(string(a.Event)))
+		}
 		if strings.TrimSpace(a.Doc) == "" {
 			c.add(MissingSentence, s, a.Event, "the transition has no sentence")
 		}

@@ -98,6 +98,18 @@ var plants = []struct {
 			add(s, "Sent", On("more", "Packing", Worker, "One thing was left out.").Within("x"))
 			return s
 		}},
+	{"an event of two words", Fault{Rule: BadName, State: "Packing", Event: "send off"},
+		func(s []Stage) []Stage {
+			add(s, "Packing", On("send off", "Broken", Operator, "Not wanted."))
+			return s
+		}},
+	{"a reserved event", Fault{Rule: BadName, State: "Packing", Event: "purge"},
+		func(s []Stage) []Stage { add(s, "Packing", On("purge", "Broken", Operator, "Not wanted.")); return s }},
+	{"a state without a name", Fault{Rule: BadName},
+		func(s []Stage) []Stage {
+			add(s, "Packing", On("lose", "", Operator, "It is gone."))
+			return append(s, OnEnd("", Failed, "It is gone."))
+		}},
 	{"end left by a timer, not to a tombstone", Fault{Rule: EndLeft, State: "Broken", Event: "revive"},
 		func(s []Stage) []Stage {
 			add(s, "Broken", On("revive", "Open", Timer, "By itself.").Restarts().Within("x"))
@@ -184,11 +196,22 @@ func TestCheckFindsEachPlantedFault(t *testing.T) {
 		})
 		rules[p.want.Rule] = true
 	}
-	for _, r := range []Rule{NoStages, Duplicate, MissingSentence, TwoTransitions, NoActor, Unlisted, Unreachable,
+	for _, r := range []Rule{NoStages, BadName, Duplicate, MissingSentence, TwoTransitions, NoActor, Unlisted, Unreachable,
 		DeadEnd,
 		NoFailure, NoTimeout, NoLost, EndLeft, WrongOutcome, NoBudget, NoWakeup, NoWorker} {
 		if !rules[r] {
 			t.Errorf("no test plants %s", r)
+		}
+	}
+}
+
+// TestCheckNamesTables checks the names of tables, which are the kinds of their jobs.
+func TestCheckNamesTables(t *testing.T) {
+	for name, ok := range map[string]bool{"shop.order": true, "50%off": true, "": false, "a b": false, "a/b": false,
+		"a\x00": false, "a\xff": false} {
+		faults := Check(name, lifecycletest.Order()...)
+		if bad := len(faults) == 1 && faults[0].Rule == BadName; bad == ok || ok && len(faults) > 0 {
+			t.Errorf("%q: got %v", name, faults)
 		}
 	}
 }
