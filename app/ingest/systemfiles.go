@@ -23,9 +23,13 @@ type description struct {
 	core         erc.DublinCore // of mrt-dc.xml
 }
 
-// submitted gives the description in the batch's submission.
+// submitted gives the description in the batch's submission, or that of the job.
 func (t *task) submitted(ctx context.Context) (*description, error) {
 	d := &description{}
+	if own := t.spec.Description; own != nil {
+		d.DublinCore, d.ResourceType, d.RetainTarget = own.DublinCore, own.ResourceType, own.RetainTarget
+		return d, nil
+	}
 	if !t.spec.Described {
 		return d, nil
 	}

@@ -248,11 +248,7 @@ func (r *replica) applyShown(c *Changes) {
 		}
 		rec := r.jobs[one.Job.ID]
 		if rec.node != one.Node {
-			delete(r.nodes, rec.node)
-			rec.node = one.Node
-		}
-		if one.Node != "" {
-			r.nodes[one.Node] = one.Job.ID
+			r.show(rec, one.Node)
 		}
 		rec.elsewhere = one.Elsewhere
 	}

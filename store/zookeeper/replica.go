@@ -131,9 +131,25 @@ func (r *replica) insert(one *record) {
 	if j.Parent != "" {
 		r.family[j.Parent]++
 	}
-	if one.node != "" {
-		r.nodes[one.node] = j.ID
+	r.show(one, one.node)
+}
+
+// show notes the node that shows a record, "" for none. Of two records with one node, it shows the one that was created
+// first, and none shows the other.
+func (r *replica) show(one *record, node string) {
+	if r.nodes[one.node] == one.job.ID {
+		delete(r.nodes, one.node)
 	}
+	if one.node = ""; node == "" {
+		return
+	}
+	if other := r.jobs[r.nodes[node]]; other != nil {
+		if other.row < one.row {
+			return
+		}
+		other.node = ""
+	}
+	one.node, r.nodes[node] = node, one.job.ID
 }
 
 // remove removes a record with its messages.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,6 +78,9 @@ func (p *pass) adoptBatch(ctx context.Context, s *merritt.Seen) error {
 		DigestType: s.Value("digestType"), DigestValue: s.Value("digestValue"), Update: s.Bool("update"),
 		Notification: s.Value("notification"),
 	}}
+	if d := description(s); d != nil {
+		spec.DublinCore, spec.ResourceType, spec.RetainTarget = d.DublinCore, d.ResourceType, d.RetainTarget
+	}
 	group := p.group(spec.Profile)
 	if s.State == record.Pending && s.Jobs == 0 {
 		f, err := p.payload(s.Value("batchID"), "", spec.Filename)
@@ -105,13 +109,21 @@ func (p *pass) adoptJob(ctx context.Context, s *merritt.Seen) error {
 	if err != nil || b.State != record.Processing || b.Children.Created() >= b.Children.Expected {
 		return err
 	}
+	var of record.BatchSpec
+	if err := json.Unmarshal(b.Spec, &of); err != nil {
+		return err
+	}
 	ids := s.Identifiers()
-	ids.Primary = cmp.Or(ids.Primary, objectOf(s.Stored.Mode))
+	ids.Primary = cmp.Or(ids.Primary, objectOf(s.Stored.Mode), s.Value("objectID"))
+	if len(ids.Local) == 0 { // the node of identifiers is optional
+		ids.Local = localIDs(s.Value("localID"))
+	}
 	spec := record.JobSpec{
 		Type: typeOf(s.Value("type")), Profile: s.Value("profile"), Submitter: submitter(s.Value("submitter")),
 		Filename: s.Value("filename"), Size: -1, Title: s.Value("title"), Creator: s.Value("creator"),
 		Date: s.Value("date"), PrimaryID: ids.Primary, LocalIDs: ids.Local, Note: s.Value("note"),
 		Digest: record.Digest{Type: s.Value("digestType"), Value: s.Value("digestValue")}, Update: s.Bool("update"),
+		Described: of.Described(), Description: description(s),
 	}
 	if s.State == record.Pending || s.State == record.Held {
 		f, err := p.payload(s.Value("batchID"), s.Value("jobID"), spec.Filename)
@@ -163,6 +175,7 @@ func (p *pass) begin(ctx context.Context, s *merritt.Seen, j *job.Job) error {
 		return err
 	}
 	p.again = true
+	*j = results[0].Job
 	return p.walk(ctx, s, j, []step{{record.Begin, lifecycle.Worker}})
 }
 
@@ -211,9 +224,12 @@ func submitter(text string) string {
 	return user
 }
 
-func localIDs(text string) []string {
-	if text == "" {
-		return nil
+// localIDs returns the local ids in a text, each once.
+func localIDs(text string) (all []string) {
+	for id := range strings.SplitSeq(text, ";") {
+		if id = strings.TrimSpace(id); id != "" && !slices.Contains(all, id) {
+			all = append(all, id)
+		}
 	}
-	return strings.Split(text, ";")
+	return all
 }

@@ -27,6 +27,9 @@ type Options struct {
 	// Every is the time between readings of the nodes, besides those after changes that are notified: 15 s by default,
 	// the interval of Merritt's own programs.
 	Every time.Duration
+	// Settle is how old nodes must be that are repaired, and how long those of a record must be missing before it ends:
+	// one minute by default.
+	Settle time.Duration
 	// Queue is the directory in which Merritt keeps the payloads of batches and jobs, and the working files of jobs,
 	// "<home>/queue". Without it, Stagepost follows what Merritt's programs do with the batches that they created, and
 	// works on none of them.
@@ -70,6 +73,9 @@ func New(ctx context.Context, store *zookeeper.Store, o Options) (*Follower, err
 	if o.Every <= 0 {
 		o.Every = 15 * time.Second
 	}
+	if o.Settle <= 0 {
+		o.Settle = time.Minute
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -96,6 +102,7 @@ func (f *Follower) Run(ctx context.Context, app *ingest.App, e *engine.Engine) {
 	}
 	go f.link.Watch(ctx, signal)
 	go f.unlock(ctx)
+	go f.repair(ctx)
 	tick := time.NewTicker(f.o.Every)
 	defer tick.Stop()
 	for {
@@ -111,7 +118,6 @@ func (f *Follower) Run(ctx context.Context, app *ingest.App, e *engine.Engine) {
 		}
 		if again {
 			signal()
-			continue
 		}
 		select { // each change of a queue is notified, those by this server too
 		case <-ctx.Done():
@@ -270,11 +276,12 @@ func (p *pass) records(ctx context.Context) error {
 	for _, b := range full {
 		p.find(b.Node, "%s", b.Text)
 	}
+	slices.SortStableFunc(seen, func(a, b merritt.Seen) int { return last(&a) - last(&b) })
 	for i := range seen {
 		s := &seen[i]
 		var err error
 		if s.Record == "" {
-			err = p.adopt(ctx, s)
+			err = p.unknown(ctx, s)
 		} else {
 			err = p.follow(ctx, s)
 		}
@@ -291,21 +298,49 @@ func (p *pass) records(ctx context.Context) error {
 	return nil
 }
 
-// follow moves a record to the state of its nodes.
-func (p *pass) follow(ctx context.Context, s *merritt.Seen) error {
-	j, err := p.store.Get(ctx, s.Record)
+// last is 1 for a batch whose nodes are gone, which ends after its jobs, and 0 for all else.
+func last(s *merritt.Seen) int {
+	if s.Gone && s.Kind == record.BatchKind {
+		return 1
+	}
+	return 0
+}
+
+// unknown makes a record of nodes that had none when the reading began. Nodes that this server has created since have
+// one.
+func (p *pass) unknown(ctx context.Context, s *merritt.Seen) error {
+	_, known, err := p.store.Node(ctx, s.Node)
 	if err != nil {
 		return err
 	}
-	if s.Gone {
-		p.find(s.Node, "the nodes are gone and the record %s is %s: cancel or delete it", j.ID, j.State)
+	if known {
+		p.again = true
+		return nil
+	}
+	return p.adopt(ctx, s)
+}
+
+// follow moves a record to the state of its nodes.
+func (p *pass) follow(ctx context.Context, s *merritt.Seen) error {
+	j, err := p.store.Get(ctx, s.Record)
+	switch {
+	case job.KindOf(err) == job.NotFound: // it was purged after the reading, with its nodes
+		return nil
+	case err != nil:
+		return err
+	case s.Gone && j.Ended:
+		return nil
+	case s.Gone:
+		return p.gone(ctx, s, &j)
+	case j.Version != s.Version: // it changed after the reading, which says nothing about it
+		p.again = true
 		return nil
 	}
 	if ready, err := p.ready(ctx, s, &j); !ready || err != nil {
 		return err
 	}
 	if s.Priority != j.Priority && s.Kind == record.JobKind && !j.Ended {
-		j, err = p.engine.Operator().SetPriority(ctx, j.ID, 0, s.Priority, merritt.Actor, "changed in Merritt")
+		j, err = p.engine.Operator().SetPriority(ctx, j.ID, j.Version, s.Priority, merritt.Actor, "changed in Merritt")
 		if err != nil {
 			return err
 		}
@@ -320,24 +355,51 @@ func (p *pass) follow(ctx context.Context, s *merritt.Seen) error {
 	return p.walk(ctx, s, &j, route)
 }
 
-// walk commits the events of a route.
+// walk moves a record along a route. If that is refused twice, the nodes are given the state of the record.
 func (p *pass) walk(ctx context.Context, s *merritt.Seen, j *job.Job, route []step) error {
-	note := strings.TrimSpace("in Merritt: " + s.Message)
+	err := p.commit(ctx, j, route, strings.TrimSpace("in Merritt: "+s.Message))
+	if job.KindOf(err) != job.Refused {
+		return err
+	}
+	if _, was := p.before(s.Node, refusedText(s, err)); !was { // it may be a matter of time
+		p.find(s.Node, "%s", refusedText(s, err))
+		return nil
+	}
+	return p.restore(ctx, s, j)
+}
+
+// commit commits the events of a route, each at the version of the record that the one before has left.
+func (f *Follower) commit(ctx context.Context, j *job.Job, route []step, note string) error {
 	for _, one := range route {
-		_, err := p.engine.Do(ctx, operator.Act{Job: j.ID, Event: one.event, By: one.by, Actor: merritt.Actor,
-			Note: note, Confirm: true})
-		if job.KindOf(err) == job.Refused {
-			if _, was := p.before(s.Node, refusedText(s, err)); !was { // it may be a matter of time
-				p.find(s.Node, "%s", refusedText(s, err))
-				return nil
-			}
-			return p.restore(ctx, s, j)
-		}
+		next, err := f.engine.Do(ctx, operator.Act{Job: j.ID, Version: j.Version, Event: one.event, By: one.by,
+			Actor: merritt.Actor, Note: note, Confirm: true})
 		if err != nil {
 			return err
 		}
+		*j = next
 	}
 	return nil
+}
+
+// gone ends a record whose nodes were removed, as Merritt's cleanup and its admin tool do, when they have been missing
+// for some time.
+func (p *pass) gone(ctx context.Context, s *merritt.Seen, j *job.Job) error {
+	text := fmt.Sprintf("its nodes do not exist: the record %s ends as %s if that remains so", j.ID, record.Deleted)
+	was, again := p.before(s.Node, text)
+	if !again || p.engine.Clock().Now().Sub(was.Since) < p.o.Settle {
+		p.find(s.Node, "%s", text)
+		return nil
+	}
+	err := p.commit(ctx, j, path(p.engine.Life(j.Kind), j.Position, record.Deleted), "its nodes were removed in Merritt")
+	if err == nil {
+		return nil
+	}
+	p.find(s.Node, "%s", text)
+	if job.KindOf(err) == job.Refused {
+		p.find(s.Node, "its nodes do not exist, and the record %s remains %s: %s", j.ID, j.State, job.Reason(err))
+		return nil
+	}
+	return err
 }
 
 func refusedText(s *merritt.Seen, err error) string {
@@ -350,7 +412,7 @@ func (p *pass) restore(ctx context.Context, s *merritt.Seen, j *job.Job) error {
 		p.find(s.Node, "it became %s in Merritt, which no event of %s leads to; a worker has it", s.State, j.State)
 		return nil
 	}
-	done, err := p.link.Restore(ctx, j, s.Node)
+	done, err := p.link.Restore(ctx, j, s)
 	if err != nil || !done {
 		return err
 	}

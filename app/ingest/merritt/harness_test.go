@@ -62,7 +62,7 @@ func openHarness(t *testing.T, gives bool) *harness {
 		zookeeper.Options{SessionTimeout: 20 * zktest.Tick})
 	h.ok(err)
 	t.Cleanup(func() { h.store.Close() })
-	o := Options{Every: 100 * time.Millisecond, Queue: h.queue, Profiles: set}
+	o := Options{Every: 100 * time.Millisecond, Settle: time.Nanosecond, Queue: h.queue, Profiles: set}
 	if gives {
 		files := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(dir, workdir.WorkName))))
 		t.Cleanup(files.Close)

@@ -13,10 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/access"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/format/erc"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/zookeeper/merritt"
 )
@@ -68,8 +70,44 @@ func submission(j *job.Job) merritt.Values {
 	}
 	set(v, map[string]string{"title": s.Title, "creator": s.Creator, "date": s.Date, "objectID": s.PrimaryID,
 		"localID": strings.Join(s.LocalIDs, ";"), "notification": s.Notification, "digestType": s.DigestType,
-		"digestValue": s.DigestValue, "note": s.Note, "DataCiteResourceType": s.ResourceType})
+		"digestValue": s.DigestValue, "note": s.Note})
+	set(v, described(&s.Submission))
 	return v
+}
+
+// described returns what a submission has about its objects beyond their identity. Merritt has one text for each
+// element of Dublin Core.
+func described(s *api.Submission) map[string]string {
+	texts := map[string]string{"DataCiteResourceType": s.ResourceType}
+	for element, values := range s.DublinCore {
+		texts[coreKey(element)] = strings.Join(values, "; ")
+	}
+	if s.RetainTarget {
+		texts["retainTargetURL"] = "true"
+	}
+	return texts
+}
+
+// coreKey returns the key of an element of Dublin Core: "DCtitle".
+func coreKey(element string) string { return "DC" + element }
+
+// description returns what a submission of a batch or a configuration of a job of Merritt has about its objects beyond
+// their identity, nil if it has nothing.
+func description(s *merritt.Seen) *record.Description {
+	d := record.Description{ResourceType: ingest.LooseResourceType(s.Value("DataCiteResourceType")),
+		RetainTarget: strings.EqualFold(s.Value("retainTargetURL"), "true")}
+	for _, element := range erc.Elements15 {
+		if text := strings.Join(strings.Fields(s.Value(coreKey(element))), " "); text != "" {
+			if d.DublinCore == nil {
+				d.DublinCore = map[string][]string{}
+			}
+			d.DublinCore[element] = []string{text}
+		}
+	}
+	if d.DublinCore == nil && d.ResourceType == "" && !d.RetainTarget {
+		return nil
+	}
+	return &d
 }
 
 // set adds the texts that are not empty.
@@ -81,8 +119,9 @@ func set(v merritt.Values, texts map[string]string) {
 	}
 }
 
-// configuration returns the configuration of a job, with what was found out about its object.
-func configuration(j *job.Job) merritt.Values {
+// configuration returns the configuration of a job, with what was found out about its object, and what the submission
+// of its batch has about it.
+func configuration(j, batch *job.Job) merritt.Values {
 	s, _ := record.SpecOf(j)
 	v := merritt.Values{
 		"batchID": "bid-" + strings.ToLower(string(j.Parent)), "jobID": "jid-" + strings.ToLower(string(j.ID)),
@@ -100,6 +139,11 @@ func configuration(j *job.Job) merritt.Values {
 		}
 	}
 	set(v, texts)
+	if s.Described && batch != nil {
+		var of record.BatchSpec
+		_ = json.Unmarshal(batch.Spec, &of)
+		set(v, described(&of.Submission))
+	}
 	return v
 }
 

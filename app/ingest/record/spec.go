@@ -69,19 +69,29 @@ type JobSpec struct {
 	// which file of the batch is its payload; 0 is the first
 	Part int `json:"part,omitempty"`
 	// the submission of the batch has more about the object
-	Described bool     `json:"described,omitempty"`
-	Filename  string   `json:"filename,omitempty"`
-	Size      int64    `json:"size"` // of the payload; -1 when not known
-	Digest    Digest   `json:"digest,omitzero"`
-	Title     string   `json:"title,omitempty"`
-	Creator   string   `json:"creator,omitempty"`
-	Date      string   `json:"date,omitempty"`
-	PrimaryID string   `json:"primary_id,omitempty"`
-	LocalIDs  []string `json:"local_ids,omitempty"`
-	Note      string   `json:"note,omitempty"`
-	Update    bool     `json:"update,omitempty"`
-	Bound     string   `json:"bound,omitempty"` // as in BatchSpec
-	Within    []string `json:"within,omitempty"`
+	Described bool `json:"described,omitempty"`
+	// the same of a job whose description is not in the submission of its batch
+	Description *Description `json:"description,omitempty"`
+	Filename    string       `json:"filename,omitempty"`
+	Size        int64        `json:"size"` // of the payload; -1 when not known
+	Digest      Digest       `json:"digest,omitzero"`
+	Title       string       `json:"title,omitempty"`
+	Creator     string       `json:"creator,omitempty"`
+	Date        string       `json:"date,omitempty"`
+	PrimaryID   string       `json:"primary_id,omitempty"`
+	LocalIDs    []string     `json:"local_ids,omitempty"`
+	Note        string       `json:"note,omitempty"`
+	Update      bool         `json:"update,omitempty"`
+	Bound       string       `json:"bound,omitempty"` // as in BatchSpec
+	Within      []string     `json:"within,omitempty"`
+}
+
+// Description is what a submission has about its objects beyond what a [JobSpec] repeats. Its fields are those of
+// [api.Submission].
+type Description struct {
+	DublinCore   map[string][]string `json:"dublin_core,omitempty"`
+	ResourceType string              `json:"resource_type,omitempty"`
+	RetainTarget bool                `json:"retain_target,omitempty"`
 }
 
 // Digest is what the bytes of a file must hash to.

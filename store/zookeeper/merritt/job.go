@@ -16,7 +16,7 @@ func (w *showing) newJob(ctx context.Context, c *zookeeper.Changed) error {
 	if err != nil || batch == "" {
 		return err
 	}
-	configuration := w.l.m.Configuration(c.Job).object(nil)
+	configuration := w.l.m.Configuration(c.Job, w.parent(c.Job)).object(nil)
 	if err := layout.CheckConfiguration(configuration); err != nil {
 		return job.Errorf(job.Invalid, "create", c.Job.ID, "%w", err)
 	}
@@ -46,6 +46,15 @@ func (w *showing) batchOf(ctx context.Context, j *job.Job) (layout.BatchID, erro
 	return layout.BatchID(node), nil
 }
 
+// parent returns the record of the batch of a job, nil if there is none.
+func (w *showing) parent(j *job.Job) *job.Job {
+	s, ok := w.l.records.Shown(j.Parent)
+	if !ok {
+		return nil
+	}
+	return s.Job
+}
+
 // notFull refuses a job for which the queue of pending jobs has no space: the answer with its entries would exceed what
 // Java clients accept.
 func (w *showing) notFull(ctx context.Context, j *job.Job) error {
@@ -61,7 +70,7 @@ func (w *showing) notFull(ctx context.Context, j *job.Job) error {
 // job shows the change of a job.
 func (w *showing) job(ctx context.Context, c *zookeeper.Changed) error {
 	j, err := w.q.Job(ctx, layout.JobID(c.Node))
-	if err == nil && w.again {
+	if err == nil && (w.again || j.Outside) {
 		if err = w.q.Mend(ctx, j); err == nil {
 			j, err = w.q.Job(ctx, j.ID)
 		}
@@ -82,11 +91,6 @@ func (w *showing) job(ctx context.Context, c *zookeeper.Changed) error {
 	}
 	if hold == queue.Taken {
 		w.acquires(j)
-	}
-	if hold == queue.Broken {
-		if err := w.plan.Stopped(ctx, j); err != nil {
-			return err
-		}
 	}
 	r, err := w.results(ctx, c, j)
 	if err != nil {
@@ -133,7 +137,7 @@ func (w *showing) results(ctx context.Context, c *zookeeper.Changed, j *queue.Jo
 		r.Identifiers = &layout.Identifiers{Primary: ids.Primary, Local: ids.Local, Other: j.Identifiers.Other}
 	}
 	if state(c.Before.State) == layout.Processing && state(c.Job.State) == layout.Storing {
-		r.Configuration = w.l.m.Configuration(c.Job).object(j.Configuration)
+		r.Configuration = w.l.m.Configuration(c.Job, w.parent(c.Job)).object(j.Configuration)
 		r.Store, r.Inventory, err = w.stored(ctx, c.Job, j.ID)
 	}
 	return r, err

@@ -81,8 +81,9 @@ type Token struct {
 type Mapping struct {
 	Batch, Job, Access job.Kind
 
-	Submission    func(*job.Job) Values // of a batch
-	Configuration func(*job.Job) Values // of a job; those that others wrote are kept
+	Submission func(*job.Job) Values // of a batch
+	// of a job, with its batch, which is nil if it has no record; those that others wrote are kept
+	Configuration func(j, batch *job.Job) Values
 	Identifiers   func(*job.Job) Identifiers
 	Space         func(*job.Job) int64 // bytes; 0: unknown
 	// Stored is what storage and inventory of Merritt need to continue with a processed job; nil: they cannot.

@@ -19,6 +19,7 @@ type Seen struct {
 	Node     string
 	Kind     job.Kind
 	Record   job.ID // that the nodes show; empty: there is none
+	Version  int64  // of the record when the nodes were read
 	State    lifecycle.State
 	Last     lifecycle.State // the last state that succeeded
 	Priority int             // of a job
@@ -34,6 +35,7 @@ type Seen struct {
 	values layout.Object // submission, configuration or token
 	ids    layout.Identifiers
 	large  bool
+	status int32 // version of the status node
 }
 
 // Value returns the text of a key of the submission of a batch, the configuration of a job or the token of a request.
@@ -89,7 +91,8 @@ func (r *reading) unread(node string, err error) error {
 	switch {
 	case errors.Is(err, queue.ErrNotFound) && known:
 		if !s.Job.Ended {
-			r.seen = append(r.seen, Seen{Node: node, Kind: s.Job.Kind, Record: s.Job.ID, Gone: true})
+			r.seen = append(r.seen, Seen{Node: node, Kind: s.Job.Kind, Record: s.Job.ID, Version: s.Job.Version,
+				Gone: true})
 		}
 	case errors.Is(err, queue.ErrMalformed):
 		r.problem(node, err)
@@ -134,9 +137,10 @@ func (r *reading) batch(ctx context.Context, id layout.BatchID) error {
 		return err
 	}
 	one := Seen{Node: string(id), Kind: r.l.m.Batch, State: lifecycle.State(b.Status.Status), Jobs: c.All(),
-		Locked: b.Locked && b.Holder != r.own, Message: b.Status.Message, values: b.Submission, Since: b.Since}
+		Locked: b.Locked && b.Holder != r.own, Message: b.Status.Message, values: b.Submission, Since: b.Since,
+		status: b.Version}
 	if known {
-		one.Record = s.Job.ID
+		one.Record, one.Version = s.Job.ID, s.Job.Version
 		if state(s.Job.State) == layout.Processing && b.Status.Status == layout.Reporting && c.InProcess > 0 {
 			return nil // its jobs exist, and have not ended: Processing
 		}
@@ -192,9 +196,9 @@ func (r *reading) job(ctx context.Context, id layout.JobID) error {
 	one := Seen{Node: string(id), Kind: r.l.m.Job, State: lifecycle.State(j.Status.Status),
 		Last: lifecycle.State(j.Status.Last), Priority: j.Priority, Batch: string(j.Batch),
 		Locked: j.Locked && j.Holder != r.own, Message: j.Status.Message, values: j.Configuration, ids: j.Identifiers,
-		Since: j.Since}
+		Since: j.Since, status: j.Version}
 	if known {
-		one.Record = s.Job.ID
+		one.Record, one.Version = s.Job.ID, s.Job.Version
 	} else {
 		store, _, err := r.q.Stored(ctx, id)
 		if err != nil {
@@ -233,6 +237,12 @@ func (r *reading) requests(ctx context.Context) error {
 		for _, b := range bad {
 			r.problem(b.Path, b.Err)
 		}
+		for node, s := range r.known { // those that are gone
+			of, id := requestOf(node)
+			if s.Job.Kind == r.l.m.Access && of == in && !s.Job.Ended && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
 		for _, id := range ids {
 			node := requestNode(in, id)
 			a, err := r.q.Request(ctx, in, id)
@@ -248,9 +258,9 @@ func (r *reading) requests(ctx context.Context) error {
 			}
 			one := Seen{Node: node, Kind: r.l.m.Access, State: lifecycle.State(a.Status.Status),
 				Locked: a.Locked && a.Holder != r.own, Message: a.Status.Message, values: a.Token.Other,
-				large: in == layout.Large, Since: a.Since}
+				large: in == layout.Large, Since: a.Since, status: a.Version}
 			if known {
-				one.Record = s.Job.ID
+				one.Record, one.Version = s.Job.ID, s.Job.Version
 			}
 			r.seen = append(r.seen, one)
 		}
@@ -259,8 +269,9 @@ func (r *reading) requests(ctx context.Context) error {
 }
 
 // Restore gives nodes the state of their record, after a change by another program that the lifecycle does not have. A
-// worker that has locked them is left alone. It reports whether the nodes were changed.
-func (l *Link) Restore(ctx context.Context, j *job.Job, node string) (bool, error) {
+// worker that has locked them is left alone, and so are nodes whose status has been written since they were read. It
+// reports whether the nodes were changed.
+func (l *Link) Restore(ctx context.Context, j *job.Job, s *Seen) (bool, error) {
 	_, q := l.now()
 	if q == nil {
 		return false, errDetached
@@ -268,18 +279,33 @@ func (l *Link) Restore(ctx context.Context, j *job.Job, node string) (bool, erro
 	var err error
 	switch j.Kind {
 	case l.m.Job:
-		err = q.ResetJob(ctx, layout.JobID(node), state(j.State), layout.ClampPriority(j.Priority))
+		err = q.ResetJob(ctx, layout.JobID(s.Node), s.status, state(j.State), layout.ClampPriority(j.Priority))
 	case l.m.Batch:
-		err = q.ResetBatch(ctx, layout.BatchID(node), state(j.State))
+		err = q.ResetBatch(ctx, layout.BatchID(s.Node), s.status, state(j.State))
 	default:
-		in, id := requestOf(node)
-		err = q.ResetRequest(ctx, in, id, state(j.State))
+		in, id := requestOf(s.Node)
+		err = q.ResetRequest(ctx, in, id, s.status, state(j.State))
 	}
 	switch {
 	case errors.Is(err, queue.ErrLocked), errors.Is(err, queue.ErrChanged), errors.Is(err, queue.ErrNotFound):
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// Mend repairs what programs of Merritt left half written when they ended, in nodes that are not locked and older than
+// age. It returns what was repaired.
+func (l *Link) Mend(ctx context.Context, age time.Duration) ([]Problem, error) {
+	_, q := l.now()
+	if q == nil {
+		return nil, errDetached
+	}
+	done, _, err := q.Repair(ctx, age)
+	all := make([]Problem, len(done))
+	for i, one := range done {
+		all[i] = Problem{one.Path, one.What}
+	}
+	return all, err
 }
 
 // Watch calls changed after changes of the queues of Merritt, until ctx ends, and once after each new session. Changes

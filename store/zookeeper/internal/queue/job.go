@@ -15,6 +15,7 @@ type Job struct {
 	ID            layout.JobID
 	Batch         layout.BatchID
 	Priority      int
+	Outside       bool  // the node has a priority that is not within 0..99, or is none: Priority is the nearest one
 	Space         int64 // bytes of working space; 0: unknown
 	Configuration layout.Object
 	Identifiers   layout.Identifiers
@@ -66,6 +67,7 @@ func (q *Queue) Job(ctx context.Context, id layout.JobID) (*Job, error) {
 	if err != nil {
 		p = defaultPriority
 	}
+	j.Outside = all[2].exists && (err != nil || p < layout.FirstPriority || p > layout.LastPriority)
 	j.priorityVersion = all[2].Stat.Version
 	if !all[2].exists {
 		j.priorityVersion = -1

@@ -30,17 +30,18 @@ type mending struct {
 // a record decides; all else follows from it:
 //
 //   - The queue entries and the references of a job become those of its status and priority. A missing priority,
-//     working space or list of identifiers is created.
+//     working space or list of identifiers of such a job is created.
 //   - A job without a status, and a completed or deleted one without entry and reference, was not created or not
 //     removed to its end: its nodes are removed.
 //   - A batch without a status that has a submission becomes Pending; one without both is removed.
 //   - A pending batch with an empty directory of references loses that directory: it would never be acquired.
 //   - Entries, references and ids of batches whose record does not exist are removed.
 //
-// Each repair is one multi that requires what was read. It returns what was repaired, and what needs a person: a batch
+// It reads all lists, four nodes of each job that has not ended, and whole jobs only if these do not fit together. Each
+// repair is one multi that requires what was read. It returns what was repaired, and what needs a person: a batch
 // in Processing without jobs and without a worker (see [Queue.RestartBatch]), and nodes that cannot be read.
 func (q *Queue) Repair(ctx context.Context, age time.Duration) ([]Repaired, []Bad, error) {
-	t, err := q.scan(ctx)
+	t, err := q.scanDoubtful(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,7 +111,7 @@ func (m *mending) unfinishedBatch(ctx context.Context, id layout.BatchID, b *sca
 		return m.apply(ctx, id.Path(), "completed: it is pending", append(ops, session.Absent(id.Lock())...)...)
 	}
 	for _, ref := range b.refs {
-		if m.t.jobs[ref.job] != nil {
+		if m.t.names[ref.job] {
 			m.left = append(m.left, Bad{id.Path(), errors.New("it has jobs and no status")})
 			return nil
 		}
@@ -186,6 +187,7 @@ func (m *mending) unfinishedJob(ctx context.Context, id layout.JobID, j *scanned
 		return err
 	}
 	delete(m.t.jobs, id)
+	delete(m.t.names, id)
 	return nil
 }
 
@@ -260,7 +262,7 @@ func (m *mending) missing(ctx context.Context, id layout.JobID, j *scannedJob) e
 
 func (m *mending) entries(ctx context.Context) error {
 	for _, e := range m.t.entries {
-		if !e.valid || m.t.jobs[e.job] != nil || m.young(e.made) {
+		if !e.valid || m.t.names[e.job] || m.young(e.made) {
 			continue
 		}
 		ops := append(session.Absent(e.job.Path()), session.Delete(e.path, session.AnyVersion))
@@ -274,7 +276,7 @@ func (m *mending) entries(ctx context.Context) error {
 func (m *mending) references(ctx context.Context) error {
 	for _, b := range m.t.batches {
 		for _, ref := range b.refs {
-			if m.t.jobs[ref.job] != nil || m.young(ref.made) || !ref.job.Valid() {
+			if m.t.names[ref.job] || m.young(ref.made) || !ref.job.Valid() {
 				continue
 			}
 			ops := append(session.Absent(ref.job.Path()), session.Delete(ref.path, session.AnyVersion))

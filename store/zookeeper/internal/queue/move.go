@@ -81,6 +81,11 @@ func (q *Queue) moveJob(ctx context.Context, j *Job, next layout.JobStatus, r Re
 	if rerr := q.repairJob(ctx, fresh); rerr != nil {
 		return nil, errors.Join(err, rerr)
 	}
+	if fresh.Outside { // the repair has written the priority
+		if fresh, rerr = q.Job(ctx, j.ID); rerr != nil {
+			return nil, errors.Join(err, rerr)
+		}
+	}
 	return q.tryMove(ctx, fresh, next, r, more)
 }
 

@@ -190,19 +190,6 @@ func (p *Plan) Job(ctx context.Context, j *Job, next layout.JobStatus, r Results
 	return nil
 }
 
-// Stopped removes the locks of the object of a job, in storage and inventory, as far as they exist: those of its last
-// worker, which has no way to remove them any more.
-func (p *Plan) Stopped(ctx context.Context, j *Job) error {
-	unlocked := *j
-	ops, err := p.q.locksOf(ctx, &unlocked)
-	for _, op := range ops {
-		if op.Path != j.ID.Lock() {
-			p.add(op)
-		}
-	}
-	return err
-}
-
 // Batch changes a batch as it was read: its status, the directories that the status needs, its lock.
 func (p *Plan) Batch(ctx context.Context, b *Batch, next layout.BatchStatus, h Hold) error {
 	from := b.Status.Status

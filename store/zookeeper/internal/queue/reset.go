@@ -8,15 +8,17 @@ import (
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
 )
 
-// ResetJob gives a job a state and a priority, whatever the table has, for a caller whose record decides. The error is
-// ErrLocked while a worker has it.
-func (q *Queue) ResetJob(ctx context.Context, id layout.JobID, state layout.Status, priority int) error {
+// ResetJob gives a job a state and a priority, whatever the table has, for a caller whose record decides. version is
+// that of the status that the caller has read. The error is ErrLocked while a worker has the job, and ErrChanged if the
+// status was written since.
+func (q *Queue) ResetJob(ctx context.Context, id layout.JobID, version int32, state layout.Status,
+	priority int) error {
 	j, err := q.Job(ctx, id)
 	if err != nil {
 		return err
 	}
-	if j.Locked {
-		return fmt.Errorf("job %s: %w", id, ErrLocked)
+	if err := unchanged("job "+string(id), j.Locked, j.Version, version); err != nil {
+		return err
 	}
 	next := j.Status
 	next.Status = state
@@ -25,13 +27,13 @@ func (q *Queue) ResetJob(ctx context.Context, id layout.JobID, state layout.Stat
 }
 
 // ResetBatch gives a batch a state, as ResetJob.
-func (q *Queue) ResetBatch(ctx context.Context, id layout.BatchID, state layout.Status) error {
+func (q *Queue) ResetBatch(ctx context.Context, id layout.BatchID, version int32, state layout.Status) error {
 	b, err := q.Batch(ctx, id)
 	if err != nil {
 		return err
 	}
-	if b.Locked {
-		return fmt.Errorf("batch %s: %w", id, ErrLocked)
+	if err := unchanged("batch "+string(id), b.Locked, b.Version, version); err != nil {
+		return err
 	}
 	next := b.Status
 	next.Status = state
@@ -44,16 +46,28 @@ func (q *Queue) ResetBatch(ctx context.Context, id layout.BatchID, state layout.
 }
 
 // ResetRequest gives an access request a state, as ResetJob.
-func (q *Queue) ResetRequest(ctx context.Context, in layout.Queue, id layout.AccessID, state layout.Status) error {
+func (q *Queue) ResetRequest(ctx context.Context, in layout.Queue, id layout.AccessID, version int32,
+	state layout.Status) error {
 	r, err := q.Request(ctx, in, id)
 	if err != nil {
 		return err
 	}
-	if r.Locked {
-		return fmt.Errorf("access request %s: %w", id, ErrLocked)
+	if err := unchanged("access request "+string(id), r.Locked, r.Version, version); err != nil {
+		return err
 	}
 	next := r.Status
 	next.Status = state
 	_, err = q.setRequest(ctx, r, next, session.Absent(in.Lock(id))...)
 	return err
+}
+
+// unchanged returns why a record cannot be reset, or nil.
+func unchanged(what string, locked bool, version, seen int32) error {
+	switch {
+	case locked:
+		return fmt.Errorf("%s: %w", what, ErrLocked)
+	case version != seen:
+		return fmt.Errorf("%s: %w", what, ErrChanged)
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 type tree struct {
 	uuids   map[string]node
 	batches map[layout.BatchID]*scannedBatch
+	names   map[layout.JobID]bool // of all jobs
 	jobs    map[layout.JobID]*scannedJob
 	entries []entry
 	of      map[layout.JobID][]entry // the valid entries, by job
@@ -69,13 +71,117 @@ type entry struct {
 
 // scan reads the tree.
 func (q *Queue) scan(ctx context.Context) (*tree, error) {
-	t := &tree{uuids: map[string]node{}, batches: map[layout.BatchID]*scannedBatch{},
+	t, err := q.lists(ctx)
+	if err == nil {
+		err = q.scanJobs(ctx, t, slices.Collect(maps.Keys(t.names)))
+	}
+	if err == nil {
+		err = q.dates(ctx, t, func(layout.JobID) bool { return true })
+	}
+	return t, err
+}
+
+// scanDoubtful reads the tree, and of its jobs those only that do not fit their entry and reference: see doubtful.
+func (q *Queue) scanDoubtful(ctx context.Context) (*tree, error) {
+	t, err := q.lists(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := q.doubtful(ctx, t)
+	if err == nil {
+		err = q.scanJobs(ctx, t, ids)
+	}
+	if err == nil {
+		err = q.dates(ctx, t, func(id layout.JobID) bool { return !t.names[id] })
+	}
+	return t, err
+}
+
+// doubtful returns the jobs that do not have one entry and one reference that fit together, and those in a state before
+// Completed whose entry does not fit their status and priority, or that lack a node. It reads four nodes of each job of
+// the latter states.
+func (q *Queue) doubtful(ctx context.Context, t *tree) ([]layout.JobID, error) {
+	refs := map[layout.JobID][]reference{}
+	for _, b := range t.batches {
+		for _, ref := range b.refs {
+			refs[ref.job] = append(refs[ref.job], ref)
+		}
+	}
+	var found, open []layout.JobID
+	for id := range t.names {
+		entries, refs := t.of[id], refs[id]
+		switch {
+		case len(entries) != 1 || len(refs) != 1 || refs[0].dir != entries[0].state.BatchDir():
+			found = append(found, id)
+		case !entries[0].state.Deletable():
+			open = append(open, id)
+		}
+	}
+	fits := make([]bool, len(open))
+	err := each(len(open), func(i int) error {
+		all, err := q.nodes(ctx, open[i].Status(), open[i].Priority(), open[i].Space(), open[i].Identifiers())
+		if err != nil {
+			return err
+		}
+		missing := slices.ContainsFunc(all, func(n node) bool { return !n.exists })
+		j := &scannedJob{priority: all[1]}
+		p, bad := layout.ParseInt(all[1].Data)
+		within := bad == nil && p == int64(layout.ClampPriority(int(p)))
+		j.parsed, bad = layout.ParseJobStatus(all[0].Data)
+		fits[i] = !missing && within && bad == nil && j.wanted(open[i]) == t.of[open[i]][0].path
+		return nil
+	})
+	for i, id := range open {
+		if !fits[i] {
+			found = append(found, id)
+		}
+	}
+	return found, err
+}
+
+// lists reads the tree without its jobs, of which it has the names.
+func (q *Queue) lists(ctx context.Context) (*tree, error) {
+	t := &tree{uuids: map[string]node{}, batches: map[layout.BatchID]*scannedBatch{}, names: map[layout.JobID]bool{},
 		jobs: map[layout.JobID]*scannedJob{}}
-	for _, f := range []func(context.Context, *tree) error{q.scanEntries, q.scanBatches, q.scanJobs, q.scanUUIDs} {
+	for _, f := range []func(context.Context, *tree) error{q.listEntries, q.scanBatches, q.listJobs, q.scanUUIDs} {
 		if err := f(ctx, t); err != nil {
 			return nil, err
 		}
 	}
+	t.index()
+	return t, nil
+}
+
+// dates reads when the entries of some jobs, and the references to them, were made.
+func (q *Queue) dates(ctx context.Context, t *tree, of func(layout.JobID) bool) error {
+	made := map[string]*time.Time{}
+	for i := range t.entries {
+		if e := &t.entries[i]; of(e.job) {
+			made[e.path] = &e.made
+		}
+	}
+	for _, b := range t.batches {
+		for i := range b.refs {
+			if ref := &b.refs[i]; of(ref.job) {
+				made[ref.path] = &ref.made
+			}
+		}
+	}
+	paths := slices.Collect(maps.Keys(made))
+	err := each(len(paths), func(i int) error {
+		st, err := q.s.Stat(ctx, paths[i])
+		if isMissing(err) {
+			return nil
+		}
+		*made[paths[i]] = st.Created
+		return err
+	})
+	t.index()
+	return err
+}
+
+// index finds entries and references by job.
+func (t *tree) index() {
 	t.of = map[layout.JobID][]entry{}
 	for _, e := range t.entries {
 		if e.valid {
@@ -88,10 +194,9 @@ func (q *Queue) scan(ctx context.Context) (*tree, error) {
 			b.of[ref.job] = append(b.of[ref.job], ref)
 		}
 	}
-	return t, nil
 }
 
-func (q *Queue) scanEntries(ctx context.Context, t *tree) error {
+func (q *Queue) listEntries(ctx context.Context, t *tree) error {
 	dirs, _, err := q.children(ctx, layout.JobStates)
 	if err != nil {
 		return err
@@ -112,14 +217,7 @@ func (q *Queue) scanEntries(ctx context.Context, t *tree) error {
 			t.entries = append(t.entries, entry{state, p, id, path + "/" + name, time.Time{}, valid})
 		}
 	}
-	return each(len(t.entries), func(i int) error {
-		st, err := q.s.Stat(ctx, t.entries[i].path)
-		if isMissing(err) {
-			return nil
-		}
-		t.entries[i].made = st.Created
-		return err
-	})
+	return nil
 }
 
 func (q *Queue) scanBatches(ctx context.Context, t *tree) error {
@@ -161,35 +259,30 @@ func (q *Queue) scanBatch(ctx context.Context, id layout.BatchID) (*scannedBatch
 			return nil, err
 		}
 		for _, name := range names {
-			ref := reference{dir: d, job: layout.JobID(name), path: id.Dir(d) + "/" + name}
-			st, err := q.s.Stat(ctx, ref.path)
-			if err != nil && !isMissing(err) {
-				return nil, err
-			}
-			ref.made = st.Created
-			b.refs = append(b.refs, ref)
+			b.refs = append(b.refs, reference{dir: d, job: layout.JobID(name), path: id.Dir(d) + "/" + name})
 		}
 	}
 	return b, nil
 }
 
-func (q *Queue) scanJobs(ctx context.Context, t *tree) error {
+func (q *Queue) listJobs(ctx context.Context, t *tree) error {
 	names, _, err := q.children(ctx, layout.Jobs)
-	if err != nil {
-		return err
-	}
-	var ids []layout.JobID
 	for _, name := range names {
 		id := layout.JobID(name)
 		switch {
 		case id.Valid():
-			ids = append(ids, id)
+			t.names[id] = true
 		case id.Path() != layout.JobStates:
 			t.other = append(t.other, Bad{id.Path(), ErrMalformed})
 		}
 	}
+	return err
+}
+
+// scanJobs reads jobs.
+func (q *Queue) scanJobs(ctx context.Context, t *tree, ids []layout.JobID) error {
 	all := make([]*scannedJob, len(ids))
-	err = each(len(ids), func(i int) (err error) {
+	err := each(len(ids), func(i int) (err error) {
 		all[i], err = q.scanJob(ctx, ids[i])
 		return err
 	})
