@@ -30,13 +30,14 @@ type Options struct {
 	Log func(line string)
 }
 
-const defaultRoot = "/stagepost"
+// DefaultRoot is the node of a store without another one.
+const DefaultRoot = "/stagepost"
 
 // Open opens the store of ZooKeeper servers, "host:port" each. It waits until the process that owns it has closed it or
 // lost its session, or ctx ends.
 func Open(ctx context.Context, servers []string, o Options) (*Store, error) {
 	if o.Root == "" {
-		o.Root = defaultRoot
+		o.Root = DefaultRoot
 	}
 	if !strings.HasPrefix(o.Root, "/") || strings.HasSuffix(o.Root, "/") {
 		return nil, job.Errorf(job.Invalid, "open", "", "the node %q does not begin with / or ends with it", o.Root)

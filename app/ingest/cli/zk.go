@@ -1,6 +1,7 @@
 package ingestcli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,7 +128,8 @@ func (c *commands) zkImport() *cobra.Command {
 		Use:   "import ADDRESS",
 		Short: "Show which batches and jobs of a Merritt queue a server would take over as records",
 		Long: `Shows the batches, jobs and access requests of a Merritt queue that have no record in the store at the address, or whose record has another
-state. Nothing is changed: a server with --ingest-merritt on makes the records when it starts. No server may run on the store.`,
+state. Nothing is changed: a server with --ingest-merritt on makes the records when it starts, and the store if there is none. A store on which a
+server runs is refused.`,
 		Example: "  stagepost zk import zookeeper://zk1:2181/stagepost",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -139,18 +141,21 @@ state. Nothing is changed: a server with --ingest-merritt on makes the records w
 			if err != nil {
 				return err
 			}
-			store, err := zookeeper.Open(cmd.Context(), servers, o)
+			seen, fresh, err := merritt.Differences(cmd.Context(), servers, o, profiles)
 			if err != nil {
 				return err
 			}
-			defer store.Close()
-			seen, err := merritt.Differences(cmd.Context(), store, profiles)
-			if err != nil {
-				return err
+			if fresh {
+				c.Note("there is no store at %s: a server that is started with this address makes it",
+					cmp.Or(o.Root, zookeeper.DefaultRoot))
 			}
 			return cli.List(c.Out, seen, "every batch and job has its record", "NODE|STATE|RECORD|PROFILE",
 				func(s *nodes.Seen) []string {
-					return []string{s.Node, string(s.State), c.Out.ID(s.Record), s.Value("profile")}
+					state := string(s.State)
+					if s.Gone {
+						state = "(removed)"
+					}
+					return []string{s.Node, state, c.Out.ID(s.Record), s.Value("profile")}
 				})
 		},
 	})

@@ -458,18 +458,3 @@ func path(life *lifecycle.Table, from lifecycle.Position, to lifecycle.State) []
 	}
 	return nil
 }
-
-// Differences returns the nodes of Merritt that no record of the store shows, or whose record has another state. It
-// changes nothing.
-func Differences(ctx context.Context, store *zookeeper.Store, profiles profile.Source) ([]merritt.Seen, error) {
-	link := merritt.New(Mapping(profiles), merritt.Options{})
-	if err := store.Attach(ctx, link); err != nil {
-		return nil, err
-	}
-	known, err := store.Nodes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	seen, _, err := link.Read(ctx, known)
-	return seen, err
-}

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	gopath "path"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/queue"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
 )
@@ -19,17 +21,48 @@ type Tree struct {
 	q *queue.Queue
 }
 
-// OpenTree opens the nodes of servers, "host:port" each, as a user (digest); "": without one. The caller closes it.
+// mostConnecting bounds the time until a server answers.
+const mostConnecting = 15 * time.Second
+
+// OpenTree opens the nodes of servers, "host:port" each, as a user (digest); "": without one. The error is of kind
+// Unavailable if no server answers within 15 s. The caller closes the tree.
 func OpenTree(ctx context.Context, servers []string, user, password string) (*Tree, error) {
-	s, err := session.Open(ctx, servers, session.Options{User: user, Password: password})
+	bounded, cancel := context.WithTimeout(ctx, mostConnecting)
+	defer cancel()
+	s, err := session.Open(bounded, servers, session.Options{User: user, Password: password})
 	if err != nil {
-		return nil, err
+		return nil, job.Errorf(job.Unavailable, "open", "", "no connection with ZooKeeper at %s: %w",
+			strings.Join(servers, ","), err)
 	}
 	return &Tree{s, queue.New(s, queue.Options{})}, nil
 }
 
 // Close ends the session.
 func (t *Tree) Close() error { t.s.Close(); return nil }
+
+// Store reports whether there is a store of Stagepost at a node, and the server that uses it, "" for none.
+func (t *Tree) Store(ctx context.Context, root string) (exists bool, holder string, err error) {
+	_, err = t.s.Stat(ctx, root+"/installation")
+	if session.KindOf(err) == session.NoNode {
+		return false, "", nil
+	}
+	if err != nil {
+		return false, "", err
+	}
+	n, err := t.s.Get(ctx, root+"/lock")
+	if session.KindOf(err) == session.NoNode {
+		return true, "", nil
+	}
+	return true, cmp.Or(string(n.Data), "(unknown)"), err
+}
+
+// Unrecorded returns the batches, jobs and access requests of Merritt, none of which has a record.
+func (t *Tree) Unrecorded(ctx context.Context, m Mapping) ([]Seen, error) {
+	l := New(m, Options{})
+	l.Attach(t.s, nil)
+	seen, _, err := l.Read(ctx, nil)
+	return seen, err
+}
 
 // Fault is a node that does not fit the others.
 type Fault struct {
@@ -93,8 +126,10 @@ type Node struct {
 // mostData bounds the data of a node in a dump, in bytes.
 const mostData = 4096
 
-// Dump returns a node and those below it, parents first, at most so many. more means that there are others.
-func (t *Tree) Dump(ctx context.Context, path string, most int) (nodes []Node, more bool, err error) {
+// Dump returns a node and those below it, parents first, at most so many. more means that there are others. The path of
+// the node may lack its first slash and have others at its end.
+func (t *Tree) Dump(ctx context.Context, name string, most int) (nodes []Node, more bool, err error) {
+	path := gopath.Clean("/" + name)
 	waiting := []string{path}
 	for len(waiting) > 0 {
 		at := waiting[0]
@@ -106,10 +141,10 @@ func (t *Tree) Dump(ctx context.Context, path string, most int) (nodes []Node, m
 		switch kind := session.KindOf(err); {
 		case kind == session.NoNode && at != path:
 			continue // it was removed meanwhile
-		case kind == session.Refused && at != path:
+		case session.Denied(err) && at != path:
 			nodes = append(nodes, Node{Path: at, Restricted: true})
 			continue
-		case kind == session.Refused:
+		case session.Denied(err):
 			err = fmt.Errorf("%s is for another user: name it, zookeeper://USER@HOST, and its password file (%w)", at,
 				err)
 		}

@@ -57,6 +57,9 @@ func KindOf(err error) Kind {
 	return Refused
 }
 
+// Denied reports whether a node is for another user.
+func Denied(err error) bool { return errors.Is(err, zk.ErrNoAuth) }
+
 // kinds are those of the errors of the library. Others are errors of the network, after which the result is Unknown.
 var kinds = map[error]Kind{
 	zk.ErrNoNode:         NoNode,
