@@ -19,6 +19,8 @@ type Pages struct {
 	OnList []Link
 	// what kinds of jobs are called in plain words
 	Kinds map[job.Kind]Named
+	// causes for which a job waits until its owner acts
+	OwnerCauses []string
 	// the path of the operation that lists the files of a job (api.JobFiles); empty: there is none
 	Files func(*job.Job) string
 	// what the application adds to the page about a job of the kind, for the sender of the request
@@ -45,6 +47,7 @@ type Link struct {
 type Named struct {
 	One, Many   string // such as letter, letters
 	Application string // whose jobs they are, such as Post office
+	Part        bool   // they are parts of jobs of another kind, whose pages show them
 }
 
 // Links lists the entries of the navigation that the sender of a request may open.
@@ -105,6 +108,14 @@ func (s *Server) NameOf(k job.Kind) Named {
 		}
 	}
 	return Named{One: string(k), Many: string(k)}
+}
+
+// OwnerCauses lists the causes for which jobs wait until their owners act.
+func (s *Server) OwnerCauses() (all []string) {
+	for i := range s.parts {
+		all = append(all, s.parts[i].Pages.OwnerCauses...)
+	}
+	return all
 }
 
 // FilesOf returns the path of the operation that lists the files of a job; empty: there is none.

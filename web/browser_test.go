@@ -25,10 +25,10 @@ func TestBrowser(t *testing.T) {
 	w := office(t)
 	set := map[string]any{"failedTitle": "Letter to Anna", "cause": "the address does not exist", "group": "maps",
 		"bulkEvent": "retry", "failedState": "Lost", "hostile": hostile}
-	evil := w.order(t, hostile+" "+strings.Repeat("long", 200), hostile[:40], "evil")
 	for i := range 60 {
 		w.order(t, fmt.Sprint("Letter ", i), "many", "ann")
 	}
+	evil := w.order(t, hostile+" "+strings.Repeat("long", 200), hostile[:40], "evil")
 	set["open"], set["open2"] = w.order(t, "A map", "maps", "ann"), w.order(t, "A plan", "maps", "ann")
 	set["followed"] = w.order(t, "An atlas", "atlases", "ben")
 	failed := w.fail(t, w.order(t, "Letter to Anna", "letters", "cleo"), set["cause"].(string))

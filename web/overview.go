@@ -73,14 +73,18 @@ type hourBar struct {
 	Text   string
 }
 
-// home answers GET / of browsers: users see their own work, others the overview.
+// home answers GET / of browsers: depositors see their own work, others the overview, or the jobs of their groups.
 func (h *handlers) home(w http.ResponseWriter, r *http.Request) error {
 	admitted, err := h.Admit(w, r, server.Shared)
 	if err != nil {
 		return h.Fail(w, r, err)
 	}
-	if !h.Permits(admitted, http.MethodGet, "/api/v1/queue") { // a depositor, or a user who is limited to groups
+	if server.IsUser(admitted.Context()) {
 		http.Redirect(w, r, "/mine", http.StatusSeeOther)
+		return nil
+	}
+	if !h.Permits(admitted, http.MethodGet, "/api/v1/queue") { // a user who is limited to groups
+		http.Redirect(w, r, "/jobs", http.StatusSeeOther)
 		return nil
 	}
 	return h.Show("overview.html", h.overview)(w, admitted)

@@ -81,7 +81,7 @@ func (s *Handlers) sitePages() server.Pages {
 	p := server.Pages{
 		Kinds: map[job.Kind]server.Named{
 			compute.JobKind:     {One: "compute job", Many: "compute jobs", Application: "Compute"},
-			compute.PayloadKind: {One: "execution", Many: "executions", Application: "Compute"},
+			compute.PayloadKind: {One: "execution", Many: "executions", Application: "Compute", Part: true},
 		},
 		Details: map[job.Kind]func(*http.Request, *api.Job) (server.Details, error){compute.JobKind: s.details},
 	}

@@ -25,5 +25,6 @@ func Part(s *server.Server, app Flows) server.Part {
 	return server.Part{Routes: h.routes(), About: about, Explain: h.whyFlow, Assets: files, Close: h.views.close,
 		Pages: server.Pages{Kinds: map[job.Kind]server.Named{
 			durable.Kind: {One: "flow", Many: "flows", Application: "Flow"},
-		}, Details: map[job.Kind]func(*http.Request, *api.Job) (server.Details, error){durable.Kind: h.details}}}
+		}, OwnerCauses: []string{durable.BlockSignal, durable.BlockSuspended},
+			Details: map[job.Kind]func(*http.Request, *api.Job) (server.Details, error){durable.Kind: h.details}}}
 }

@@ -116,6 +116,10 @@ func TestFlowPage(t *testing.T) {
 			t.Errorf("the page lacks %s: %s", part, text)
 		}
 	}
+	before, _, _ := strings.Cut(w.page("/mine"), "In progress</h2>")
+	if !strings.Contains(before, "Needs your attention</h2>") || !strings.Contains(before, string(j.ID)) {
+		t.Errorf("the work of its owner lacks that it waits: %s", before)
+	}
 	if strings.Contains(text, "<style") || strings.Contains(text, `id="tasks"`) {
 		t.Error("the page has a style sheet in it, or the tasks twice")
 	}

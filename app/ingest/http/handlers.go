@@ -36,7 +36,7 @@ type Handlers struct {
 // kinds are what the jobs of ingest are called.
 var kinds = map[job.Kind]server.Named{
 	record.BatchKind:                   {One: "batch", Many: "batches", Application: "Ingest"},
-	record.JobKind:                     {One: "object", Many: "objects", Application: "Ingest"},
+	record.JobKind:                     {One: "object", Many: "objects", Application: "Ingest", Part: true},
 	job.Kind(record.AccessLife.Name()): {One: "access package", Many: "access packages", Application: "Ingest"},
 }
 
