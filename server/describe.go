@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,8 +27,11 @@ func Describe(routes []Route) *huma.OpenAPI {
 	var all []openapi.Operation
 	for i := range routes {
 		r := &routes[i]
-		all = append(all, openapi.Operation{Method: r.Method, Path: r.Pattern, Doc: r.Doc, Role: string(r.Who),
-			IO: r.IO})
+		o := openapi.Operation{Method: r.Method, Path: r.Pattern, Doc: r.Doc, Role: string(r.Who), IO: r.IO}
+		if !forPrograms(r.Pattern) {
+			o.Faults = slices.Concat(o.Faults, openapi.HTML) // for browsers
+		}
+		all = append(all, o)
 	}
 	return openapi.Describe(all)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -26,8 +27,39 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		http.Redirect(w, r, signInAt(r), http.StatusSeeOther)
 		return
 	}
+	if s.failPage(w, r, err) {
+		return
+	}
 	problem.Write(w, p)
 }
+
+// failPage answers a browser with a page about an error. It reports whether it did: programs get the problem.
+func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) bool {
+	if !ForPeople(r) || r.Header.Get("Authorization") != "" || forPrograms(r.URL.Path) {
+		return false
+	}
+	for i := range s.parts {
+		fail := s.parts[i].Pages.Fail
+		if fail == nil {
+			continue
+		}
+		if s.Identities != nil { // the request was refused before it had its identity
+			if who, err := s.Identities.Identify(r); err == nil {
+				r = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
+			}
+		}
+		w.Header().Del("Content-Disposition")
+		if wrong := fail(w, r, err); wrong != nil {
+			s.Log.Error("page", "path", s.loggedPath(r), "error", wrong)
+			return false
+		}
+		return true
+	}
+	return false
+}
+
+// forPrograms reports whether a path is of the API, whose refusals are problems for every client.
+func forPrograms(path string) bool { return strings.HasPrefix(path, "/api/") }
 
 // loggedPath is the path of a request without the secret half of a token in it.
 func (s *Server) loggedPath(r *http.Request) string {

@@ -13,6 +13,9 @@ import (
 type Pages struct {
 	// answers GET / of browsers; the first part that has one answers
 	Home func(http.ResponseWriter, *http.Request) error
+	// answers browsers with a page about an error that no page shows, such as a refusal before a handler is reached;
+	// the first part that has one answers. An error means that nothing was written
+	Fail func(http.ResponseWriter, *http.Request, error) error
 	// entries of the navigation
 	Links []Link
 	// pages that act on all jobs of a query: they take the filters of the list of jobs as parameters

@@ -58,9 +58,10 @@ func (s *Server) Permits(r *http.Request, method, pattern string) bool {
 }
 
 // signInAt is the address of the sign-in page for a request that needs an identity.
-func signInAt(r *http.Request) string {
-	return SignInPath + "?next=" + url.QueryEscape(r.URL.RequestURI())
-}
+func signInAt(r *http.Request) string { return SignInAt(r.URL.RequestURI()) }
+
+// SignInAt is the address of the sign-in page, which opens a page of this server afterwards.
+func SignInAt(next string) string { return SignInPath + "?next=" + url.QueryEscape(next) }
 
 // toSignIn reports whether the answer to a request without an identity is the sign-in page: a browser requests a
 // page.

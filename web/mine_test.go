@@ -33,18 +33,32 @@ var draft = lifecycle.Must("test.draft",
 	lifecycle.OnEnd("Printed", lifecycle.OK, "it is printed"),
 	lifecycle.OnEnd("Binned", lifecycle.None, "it was withdrawn"))
 
-// press is a server with bags, the letters in them, and drafts. Its tokens are of ann, a depositor, and of oscar, an
-// operator.
+// press is a server with bags, the letters in them, and drafts. Its users are ann and bob, depositors, oscar, an
+// operator, amy, an auditor, and ada, an admin.
 type press struct {
 	*servertest.Harness
 	tokens map[string]string
 }
 
-func openPress(t *testing.T) press {
+// cookies are identities by a cookie with the name of a user, as browsers send it.
+type cookies struct {
+	identity.Source
+	tokens map[string]string
+}
+
+func (c cookies) Identify(r *http.Request) (identity.Identity, error) {
+	if user, err := r.Cookie("user"); err == nil {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+c.tokens[user.Value])
+	}
+	return c.Source.Identify(r)
+}
+
+func openPress(t *testing.T, change func(*server.Options)) press {
 	t.Helper()
 	file, secrets := filepath.Join(t.TempDir(), "tokens"), map[string]string{}
 	for owner, role := range map[string]identity.Role{"ann": identity.Depositor, "bob": identity.Depositor,
-		"oscar": identity.Operator, "ada": identity.Admin} {
+		"oscar": identity.Operator, "amy": identity.Auditor, "ada": identity.Admin} {
 		secret, err := token.New(rand.Reader)
 		if err == nil {
 			err = token.Add(file, token.Entry{Hash: secret.Hash(), Role: role, Owner: owner})
@@ -64,7 +78,11 @@ func openPress(t *testing.T) press {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := servertest.Serve(t, server.Options{Engine: e, Identities: tokens, Version: "test"}, part,
+	o := server.Options{Engine: e, Identities: cookies{tokens, secrets}, SignIn: true, Version: "test"}
+	if change != nil {
+		change(&o)
+	}
+	w := servertest.Serve(t, o, part,
 		func(*servertest.Harness) server.Part {
 			return server.Part{Pages: server.Pages{OwnerCauses: []string{"seal"}, Kinds: map[job.Kind]server.Named{
 				"test.bag": {One: "bag", Many: "bags"}, "test.letter": {One: "letter", Many: "letters", Part: true}}}}
@@ -105,13 +123,17 @@ func (p press) claim() int64 {
 // page opens a page as a user.
 func (p press) page(who, path string) string {
 	p.T.Helper()
-	r := p.Request(http.MethodGet, path, "")
-	r.Header.Set("Authorization", "Bearer "+p.tokens[who])
-	answer, text := p.AskPage(r)
+	answer, text := p.AskPage(as(who, p.Request(http.MethodGet, path, "")))
 	if answer.StatusCode != http.StatusOK {
 		p.T.Fatalf("%s: got %s: %s", path, answer.Status, text)
 	}
 	return text
+}
+
+// as is a request of a user.
+func as(who string, r *http.Request) *http.Request {
+	r.AddCookie(&http.Cookie{Name: "user", Value: who})
+	return r
 }
 
 // group returns the part of a page with a heading.
@@ -124,7 +146,7 @@ func group(page, heading string) string {
 // TestMine: the page has the user's own jobs, whatever its role; those that wait for their owner are among those that
 // need attention, and parts that are newer than the whole do not hide it.
 func TestMine(t *testing.T) {
-	p := openPress(t)
+	p := openPress(t, nil)
 	workers := p.workers()
 	sealed := p.order("test.bag", "ann")
 	results, err := workers.Report(t.Context(), api.Reports{Worker: "clerk", Reports: []api.Report{{Job: sealed,
@@ -169,7 +191,7 @@ func TestMine(t *testing.T) {
 // TestMineOfUnnamedParts: parts of which no application states that they are parts do not make the page claim that
 // there is nothing.
 func TestMineOfUnnamedParts(t *testing.T) {
-	p := openPress(t)
+	p := openPress(t, nil)
 	bag := p.order("test.bag", "ann")
 	parts := make([]api.Order, 25)
 	for i := range parts {

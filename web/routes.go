@@ -19,7 +19,7 @@ func Part(s *server.Server) server.Part {
 	h := &handlers{&Pages{s, own}, newRecent()}
 	return server.Part{
 		Routes: slices.Concat(h.workRoutes(), h.jobRoutes(), h.controlRoutes(), h.recordRoutes()), Assets: files,
-		Pages: server.Pages{Home: h.home, Links: links}, Close: h.recent.close,
+		Pages: server.Pages{Home: h.home, Fail: h.refuse, Links: links}, Close: h.recent.close,
 	}
 }
 
@@ -73,7 +73,7 @@ func FormRoute(pattern string, who server.Role, doc string,
 	handle func(http.ResponseWriter, *http.Request) error) server.Route {
 	return server.Route{Method: http.MethodPost, Pattern: pattern, Who: who, Doc: doc, Handle: handle,
 		NoReason: formReason, IO: openapi.IO{Takes: []string{"application/x-www-form-urlencoded"},
-			Media: openapi.HTML, Status: http.StatusSeeOther, Faults: openapi.HTML}}
+			Media: openapi.HTML, Status: http.StatusSeeOther}}
 }
 
 // workRoutes lists the pages about work: the lists and the search.

@@ -8,12 +8,10 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
-	"github.com/stagepost/stagepost/server/problem"
 )
 
 //go:embed pages
@@ -134,41 +132,15 @@ func (p *Pages) Show(name string, of func(r *http.Request) (*Frame, error)) func
 	}
 }
 
-// refused is what the page about a refusal shows.
-type refused struct {
-	Detail, Next string
-	Back         string
-}
-
 // Fail shows a browser what was refused and why; other clients get the problem as everywhere.
 func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, err error) error {
 	if !server.ForPeople(r) {
 		return err
 	}
-	of := problem.Of(err)
-	if of.Kind == job.Internal {
+	if job.KindOf(err) == job.Internal {
 		p.Log.Error("page", "path", r.URL.Path, "error", err)
 	}
-	view := refused{Detail: of.Detail, Next: nextSteps[of.Kind], Back: "/"}
-	if r.Method == http.MethodPost {
-		view.Back = path.Dir(strings.TrimSuffix(r.URL.Path, "/"))
-		if id := r.PathValue("id"); id != "" {
-			view.Back = JobPath(job.ID(id))
-		}
-	}
-	f := &Frame{Title: strings.TrimSuffix(of.Title, "."), Body: view}
-	return p.Reply(w, r, of.Status, "refused.html", f)
-}
-
-// nextSteps state what a person can do about a refusal.
-var nextSteps = map[job.ErrorKind]string{
-	job.Invalid:     "Correct what the sentence names, and send it again.",
-	job.NotFound:    "Compare the address or the number with the one that you were given, or search for it.",
-	job.Conflict:    "Open the page again: it shows the present state. Then decide again.",
-	job.Refused:     "Open the page again: it shows what is possible now.",
-	job.Gone:        "It was deleted. The audit list states by whom and why.",
-	job.Unavailable: "Try it again in a few seconds.",
-	job.Internal:    "The log of the server has the details. Report the time of this page to those who run it.",
+	return p.refuse(w, r, err)
 }
 
 // Post makes a handler of a function that sends a form to the API. It returns the path of the page that shows the

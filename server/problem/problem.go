@@ -127,7 +127,14 @@ func Write(w http.ResponseWriter, p *api.Problem) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Del("Content-Disposition")
-	switch p.Status {
+	Retry(h, p.Status)
+	w.WriteHeader(p.Status)
+	fmt.Fprintf(w, "%s\n", text)
+}
+
+// Retry sets Retry-After for statuses after which a client should try again.
+func Retry(h http.Header, status int) {
+	switch status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		if h.Get("Retry-After") == "" { // else the route has set it
 			h.Set("Retry-After", "1")
@@ -135,6 +142,4 @@ func Write(w http.ResponseWriter, p *api.Problem) {
 	case http.StatusInsufficientStorage:
 		h.Set("Retry-After", "60")
 	}
-	w.WriteHeader(p.Status)
-	fmt.Fprintf(w, "%s\n", text)
 }

@@ -107,7 +107,7 @@ func (c *Contract) compare(method, path string, head bool, answer *http.Response
 	}
 	of := form.Content[media]
 	switch {
-	case of == nil && (form.Content["*/*"] != nil || status == "default" && c.hasPage(h) && media == "text/html"):
+	case of == nil && form.Content["*/*"] != nil:
 		return nil
 	case of == nil:
 		return fmt.Errorf("the description has no %s for %s", media, status)
@@ -173,11 +173,6 @@ func (m *messages) Read(p []byte) (int, error) {
 			m.check(name, data)
 		}
 	}
-}
-
-// hasPage reports whether an operation answers with a page, which it does for errors, too.
-func (c *Contract) hasPage(h *huma.Operation) bool {
-	return h.Responses["200"] != nil && h.Responses["200"].Content["text/html"] != nil
 }
 
 // valid checks a text against a schema.
