@@ -44,7 +44,7 @@ func (h *handlers) holds(r *http.Request) (*Frame, error) {
 
 // viewHolds makes the page.
 func viewHolds(kinds Catalog, now time.Time, in *api.QueueHolds) holdsView {
-	v := holdsView{States: stateChoices(kinds, nil, nil)}
+	v := holdsView{States: stateChoices(kinds, nil)}
 	for _, k := range kinds.KindsOf() {
 		v.Kinds = append(v.Kinds, choice{Value: string(k), Text: kinds.NameOf(k).Many})
 	}

@@ -16,6 +16,7 @@ import (
 // jobsView is what the list of jobs shows.
 type jobsView struct {
 	Filter url.Values // as in the address, without the cursor
+	Kept   []Kept     // filters without a field
 	Views  []savedView
 	Kinds  []choice
 	States []choice
@@ -63,6 +64,11 @@ func (h *handlers) jobList(r *http.Request) (*Frame, error) {
 	}
 	v := viewJobs(h.Pages, time.Now(), q, &page)
 	v.User = server.IsUser(r.Context())
+	fields := []string{"kind", "state", "outcome", "group", "tag", "order", "parent", "ended", "worker", "cause", "key"}
+	if !v.User {
+		fields = append(fields, "owner")
+	}
+	v.Kept = KeptBesides(v.Filter, fields...)
 	for _, group := range groups {
 		v.Groups = append(v.Groups, choice{group, group, group == q.Get("group")})
 	}
@@ -79,21 +85,17 @@ func (h *handlers) jobList(r *http.Request) (*Frame, error) {
 
 // viewJobs makes the list.
 func viewJobs(kinds Catalog, now time.Time, q url.Values, page *api.Page) jobsView {
-	filter := url.Values{}
-	for name, values := range q {
-		if name != "after" {
-			filter[name] = values
-		}
-	}
+	filter := Filters(q, "kind", "state", "outcome", "cause")
 	v := jobsView{Filter: filter, Rows: rowsOf(kinds, now, page), Views: savedViews(filter)}
-	chosen := q["kind"]
 	for _, k := range kinds.KindsOf() {
-		v.Kinds = append(v.Kinds, choice{string(k), kinds.NameOf(k).Many, slices.Contains(chosen, string(k))})
+		v.Kinds = append(v.Kinds, choice{Value: string(k), Text: kinds.NameOf(k).Many})
 	}
-	v.States = stateChoices(kinds, chosen, q["state"])
+	v.Kinds = choose(v.Kinds, filter["kind"])
+	v.States = choose(stateChoices(kinds, filter["kind"]), filter["state"])
 	for _, o := range []lifecycle.Outcome{lifecycle.OK, lifecycle.Failed, lifecycle.TimedOut, lifecycle.Cancelled} {
-		v.Ends = append(v.Ends, choice{string(o), string(o), slices.Contains(q["outcome"], string(o))})
+		v.Ends = append(v.Ends, choice{Value: string(o), Text: string(o)})
 	}
+	v.Ends = choose(v.Ends, filter["outcome"])
 	if q.Has("after") {
 		v.First = With("/jobs", filter)
 	}
@@ -125,8 +127,20 @@ func (p *Pages) Stages(k job.Kind) []lifecycle.Stage {
 	return nil
 }
 
+// choose marks the options that are chosen, and adds those that are not among the options: records outlive lifecycles.
+func choose(all []choice, chosen []string) []choice {
+	for _, value := range chosen {
+		i := slices.IndexFunc(all, func(c choice) bool { return c.Value == value })
+		if i < 0 {
+			i, all = len(all), append(all, choice{Value: value, Text: value})
+		}
+		all[i].Chosen = true
+	}
+	return all
+}
+
 // stateChoices lists the states of the chosen kinds, or of all, each once.
-func stateChoices(kinds Catalog, of, chosen []string) (all []choice) {
+func stateChoices(kinds Catalog, of []string) (all []choice) {
 	seen := map[lifecycle.State]bool{}
 	for _, k := range kinds.KindsOf() {
 		if len(of) > 0 && !slices.Contains(of, string(k)) {
@@ -135,7 +149,7 @@ func stateChoices(kinds Catalog, of, chosen []string) (all []choice) {
 		for _, s := range kinds.Stages(k) {
 			if !seen[s.State] {
 				seen[s.State] = true
-				all = append(all, choice{string(s.State), string(s.State), slices.Contains(chosen, string(s.State))})
+				all = append(all, choice{Value: string(s.State), Text: string(s.State)})
 			}
 		}
 	}

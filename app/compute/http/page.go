@@ -94,6 +94,8 @@ func (s *Handlers) sitePages() server.Pages {
 // listView is what the list of compute jobs shows.
 type listView struct {
 	Filter   url.Values // as in the address, without the cursor
+	Kept     []web.Kept // filters without a field
+	Labels   []string   // filters, at least one
 	Services []choice
 	States   []choice
 	Outcomes []choice
@@ -148,6 +150,11 @@ func (s *Handlers) list(r *http.Request) (*web.Frame, error) {
 	services.Services = usable(r, services.Services)
 	v := s.viewList(q, time.Now(), &page, &services)
 	v.User = server.IsUser(r.Context())
+	fields := []string{"service", "state", "outcome", "name", "label", "ended", "cause", "number"}
+	if !v.User {
+		fields = append(fields, "owner")
+	}
+	v.Kept = web.KeptBesides(v.Filter, fields...)
 	if s.Permits(r, http.MethodPost, listPath) {
 		v.New = newPath
 	}
@@ -165,21 +172,20 @@ func (s *Handlers) list(r *http.Request) (*web.Frame, error) {
 // viewList makes the list.
 func (s *Handlers) viewList(q url.Values, now time.Time, page *api.ComputePage,
 	services *api.ComputeServices) listView {
-	v := listView{Filter: url.Values{}}
-	for name, values := range q {
-		if name != "after" {
-			v.Filter[name] = values
-		}
+	v := listView{Filter: web.Filters(q, "service", "state", "outcome", "label", "cause")}
+	v.Labels = v.Filter["label"]
+	if len(v.Labels) == 0 {
+		v.Labels = []string{""}
 	}
 	for _, one := range services.Services {
-		v.Services = append(v.Services, choice{one.Name, slices.Contains(q["service"], one.Name)})
+		v.Services = append(v.Services, choice{one.Name, slices.Contains(v.Filter["service"], one.Name)})
 		v.Load = append(v.Load, serviceRow{ComputeService: one, Most: limitWords(&one.Max)})
 	}
 	for _, stage := range compute.JobLife.Stages() {
-		v.States = append(v.States, choice{string(stage.State), slices.Contains(q["state"], string(stage.State))})
+		v.States = append(v.States, choice{string(stage.State), slices.Contains(v.Filter["state"], string(stage.State))})
 	}
 	for _, o := range []lifecycle.Outcome{lifecycle.OK, lifecycle.Failed, lifecycle.TimedOut, lifecycle.Cancelled} {
-		v.Outcomes = append(v.Outcomes, choice{string(o), slices.Contains(q["outcome"], string(o))})
+		v.Outcomes = append(v.Outcomes, choice{string(o), slices.Contains(v.Filter["outcome"], string(o))})
 	}
 	for _, j := range page.Jobs {
 		stage := s.pages.Stage(compute.JobKind, j.State)

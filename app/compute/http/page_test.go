@@ -3,9 +3,13 @@ package computehttp_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
@@ -95,6 +99,12 @@ func TestPagesOfCompute(t *testing.T) {
 		if strings.Contains(text, "Count the words") != want[0] || strings.Contains(text, ">Another<") != want[1] {
 			t.Errorf("/compute%s: want %v: %s", q, want, text)
 		}
+	}
+	several := url.Values{"service": {"wide", "small"}, "outcome": {"ok", "failed"}, "label": {"set=odd", "a=b"},
+		"cause": {"x", "y"}, "limit": {"9"}, "owner": {"bea"}}
+	if diff := cmp.Diff(several, servertest.Sent(c.page("/compute?"+several.Encode()), `<form class="filters"`),
+		cmpopts.SortSlices(strings.Compare)); diff != "" {
+		t.Errorf("the form loses filters of its address: %s", diff)
 	}
 	answer, _ := c.browse(c.Request(http.MethodGet, "/compute?service=&name=Another", ""))
 	if answer.Header.Get("Location") != "/compute?name=Another" {
