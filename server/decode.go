@@ -2,15 +2,21 @@ package server
 
 import (
 	"bytes"
+	"cmp"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/job"
@@ -62,14 +68,16 @@ func bodyBy[T any](r *http.Request, read func([]byte, *T) bool) (v T, err error)
 	return all, Strict(buffer.Bytes(), &all)
 }
 
-// isJSON reports whether a header Content-Type has the media type application/json.
+// isJSON reports whether a header Content-Type has the media type application/json. The type has no charset (RFC 8259
+// section 11), but some clients send that of every JSON text.
 func isJSON(header string) bool {
 	const usual = "application/json"
 	if header == usual {
 		return true
 	}
-	media, _, err := mime.ParseMediaType(header)
-	return err == nil && media == usual
+	media, params, err := mime.ParseMediaType(header)
+	charset, named := params["charset"]
+	return err == nil && media == usual && (!named || strings.EqualFold(charset, "utf-8"))
 }
 
 // Decode reads a JSON body strictly: one value, no unknown and no repeated members, bounded depth, the right media
@@ -92,6 +100,9 @@ func DecodeAs[T any](r *http.Request, required bool, standard func([]byte) []byt
 		return v, problem.Refuse(http.StatusUnsupportedMediaType, job.Invalid,
 			"the body must be application/json, not %.100q", r.Header.Get("Content-Type"))
 	}
+	if err := checkCharacters(text); err != nil { // of the body itself: standard may have decoded it
+		return v, err
+	}
 	return v, Strict(standard(text), &v)
 }
 
@@ -105,24 +116,114 @@ func BodyError(err error) error {
 
 // Strict decodes a JSON text of hostile origin. The error is of kind Invalid.
 func Strict[T any](text []byte, into *T) error {
+	if err := checkCharacters(text); err != nil {
+		return err
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			return job.Errorf(job.Invalid, "decode", "", "JSON: %w at byte %d", err, syntax.Offset)
-		}
-		return job.Errorf(job.Invalid, "decode", "", "JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return job.Errorf(job.Invalid, "decode", "", "JSON: %w", explained(err))
 	}
 	end := d.InputOffset()
 	if rest := bytes.Trim(text[end:], blanks); len(rest) > 0 {
 		return job.Errorf(job.Invalid, "decode", "", "JSON: something stands behind the value, at byte %d", end)
 	}
-	s := &scanner{text: text[:end]}
+	if text = text[:end]; string(bytes.TrimLeft(text, blanks)) == "null" {
+		return job.Errorf(job.Invalid, "decode", "", "JSON: the value is null")
+	}
+	s := &scanner{text: text}
 	if err := s.value(1); err != nil {
 		return job.Errorf(job.Invalid, "decode", "", "JSON: %w", err)
 	}
 	return nil
+}
+
+// checkCharacters refuses a JSON text with bytes or escapes that are no characters (RFC 8259 sections 8.1 and 8.2). The
+// decoder replaces them by U+FFFD, so that two keys become one. Raw values keep them, and other readers refuse those.
+func checkCharacters(text []byte) error {
+	if !utf8.Valid(text) {
+		return job.Errorf(job.Invalid, "decode", "", "JSON: the text is not UTF-8")
+	}
+	if at := halfPair(text); at >= 0 {
+		return job.Errorf(job.Invalid, "decode", "", "JSON: %s is half of a surrogate pair, at byte %d",
+			text[at:at+6], at)
+	}
+	return nil
+}
+
+// halfPair returns where the first escape is that is half of a surrogate pair, or -1. In JSON, only strings have a
+// backslash.
+func halfPair(text []byte) int {
+	for at := 0; at < len(text); {
+		n := bytes.IndexByte(text[at:], '\\')
+		if n < 0 {
+			break
+		}
+		at += n
+		first := escaped(text[at:])
+		switch {
+		case !utf16.IsSurrogate(first):
+			at += 2
+		case utf16.DecodeRune(first, escaped(text[at+6:])) == unicode.ReplacementChar:
+			return at
+		default:
+			at += 12
+		}
+	}
+	return -1
+}
+
+// escaped returns the number of the escape \uXXXX with which a text begins, or 0.
+func escaped(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	if err != nil {
+		return 0 // the decoder refuses it
+	}
+	return rune(n)
+}
+
+// explained returns an error of the decoder without names of Go.
+func explained(err error) error {
+	var syntax *json.SyntaxError
+	var mismatch *json.UnmarshalTypeError
+	var clock *time.ParseError
+	switch {
+	case errors.Is(err, io.EOF):
+		return errors.New("there is no value")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the text ends before the value")
+	case errors.As(err, &syntax):
+		return fmt.Errorf("%w at byte %d", err, syntax.Offset)
+	case errors.As(err, &mismatch):
+		return fmt.Errorf("%s must be %s, not %s", cmp.Or(mismatch.Field, "the value"), named(mismatch.Type),
+			mismatch.Value)
+	case errors.As(err, &clock):
+		return fmt.Errorf("%.100s is no time as in RFC 3339, such as 2026-01-31T12:00:00Z", clock.Value)
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// named returns how JSON names the values of a type.
+func named(t reflect.Type) string {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return "a string"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	}
+	return "a whole number of its range"
 }
 
 // scanner walks over a text that the decoder has accepted and finds what it lets pass: repeated members, which two

@@ -2,10 +2,12 @@ package server_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -47,6 +49,18 @@ func TestHostileBodies(t *testing.T) {
 		"single quotes":        {`{'group':'a'}`, 400},
 		"byte order mark":      {"\xef\xbb\xbf{}", 400},
 		"nothing but brackets": {strings.Repeat("[", 3000), 400},
+		"control, pair":        {`{"group":"a","why":"\ud83d\ude00"}`, 200},
+		"control, no escape":   {`{"group":"a","why":"\\ud800"}`, 200},
+		"no UTF-8":             {"{\"group\":\"a\",\"why\":\"\xff\"}", 400},
+		"overlong":             {"{\"group\":\"a\",\"why\":\"\xc0\xaf\"}", 400},
+		"surrogate in UTF-8":   {"{\"group\":\"a\",\"why\":\"\xed\xa0\x80\"}", 400},
+		"first half":           {`{"group":"a","why":"\ud800"}`, 400},
+		"first half twice":     {`{"group":"a","why":"\ud800\ud800"}`, 400},
+		"second half":          {`{"group":"a","why":"\uDFFFa"}`, 400},
+		"halves exchanged":     {`{"group":"a","why":"\udc00\ud800"}`, 400},
+		"half before a pair":   {`{"group":"a","why":"\ud800\ud83d\ude00"}`, 400},
+		"half behind a pair":   {`{"group":"a","why":"\ud83d\ude00\ude00"}`, 400},
+		"half in a name":       {`{"group":"a","why":"b","\ud800":1}`, 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := w.Request(http.MethodPut, "/api/v1/holds", c.body)
@@ -61,7 +75,8 @@ func TestHostileBodies(t *testing.T) {
 func TestMediaType(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	for media, status := range map[string]int{
-		"application/json": 200, "application/json; charset=utf-8": 200,
+		"application/json": 200, "application/json; charset=utf-8": 200, `application/json; charset="UTF-8"`: 200,
+		"application/json; charset=latin1": 415, "application/json; charset=": 415,
 		"text/plain": 415, "": 415, "application/x-www-form-urlencoded": 415, "multipart/form-data; boundary=x": 415,
 		"application/json-seq": 415,
 	} {
@@ -110,6 +125,22 @@ func TestHostileTargets(t *testing.T) {
 	}
 }
 
+// replaced fails if the decoder of a text, which is JSON, replaces anything in it by U+FFFD.
+func replaced(t *testing.T, text []byte) {
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return // nested deeper
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := strings.Count(string(text), "\ufffd") + strings.Count(strings.ToLower(string(text)), `\ufffd`)
+	if own == 0 && strings.Contains(string(out), "\ufffd") {
+		t.Fatalf("accepted %q, which the decoder changes to %q", text, out)
+	}
+}
+
 // FuzzStrict compares the strict decoder with encoding/json: it accepts nothing that json does not, and what it
 // accepts has the same value.
 func FuzzStrict(f *testing.F) {
@@ -117,6 +148,7 @@ func FuzzStrict(f *testing.F) {
 		`{"group":"a","why":"b"}`, `{"why":"a","why":"b"}`, `{"wh\u0079":1}`, `[[[[]]]]`, `{"a":{"b":[{}]}}`, `"\\"`,
 		`{"":{"":0}}`, "{\"\\\":0}", `{"A":1,"a":2}`, `1`, ` `,
 		"{}\f", "{}\u00a0", "{} \t\r\n",
+		"{\"a\":\"\xff\"}", `{"a":"\ud800"}`, `{"a":"\ud83d\ude00"}`, `{"a":"\\ud800"}`, `{"\ud800\ud800":0}`, `\`, `\ud800`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -130,6 +162,9 @@ func FuzzStrict(f *testing.F) {
 		if err == nil && len(loose) != len(strict) {
 			t.Fatalf("got %d members, want %d", len(strict), len(loose))
 		}
+		if err == nil {
+			replaced(t, text)
+		}
 		if err != nil && job.KindOf(err) != job.Invalid {
 			t.Fatalf("got kind %s", job.KindOf(err))
 		}
@@ -138,4 +173,27 @@ func FuzzStrict(f *testing.F) {
 		var reports client.Reports
 		_ = server.Strict(text, &reports)
 	})
+}
+
+// TestTextsOfBodies: what is wrong with a body is stated in the terms of JSON.
+func TestTextsOfBodies(t *testing.T) {
+	for text, want := range map[string]string{
+		``: "there is no value", ` `: "there is no value", `null`: "the value is null", " null\n": "the value is null",
+		`{"kind":"a"`:                       "the text ends before the value",
+		`{"kind":1}`:                        "kind must be a string, not number",
+		`{"tags":{}}`:                       "tags must be an array, not object",
+		`{"tags":[1]}`:                      "tags must be a string, not number",
+		`{"priority":1.5}`:                  "priority must be a whole number of its range, not number 1.5",
+		`{"priority":99999999999999999999}`: "priority must be a whole number of its range, not number 99999999999999999999",
+		`{"due":"tomorrow"}`:                `tomorrow is no time as in RFC 3339, such as 2026-01-31T12:00:00Z`,
+		`[]`:                                "the value must be an object, not array",
+		`{"kind":"\ud800"}`:                 `\ud800 is half of a surrogate pair, at byte 9`,
+		"{\"kind\":\"\xff\"}":               "the text is not UTF-8",
+	} {
+		var o api.Order
+		err := server.Strict([]byte(text), &o)
+		if got := fmt.Sprint(err); err == nil || !strings.HasSuffix(got, "JSON: "+want) {
+			t.Errorf("%q: got %v, want %s", text, got, want)
+		}
+	}
 }

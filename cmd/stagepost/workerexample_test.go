@@ -6,9 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -187,5 +191,26 @@ func checkText(ctx context.Context, t *testing.T, c *client.Client, id job.ID, i
 		if n != 1 {
 			t.Errorf("%s: %q is %d times in the log", id, line, n)
 		}
+	}
+}
+
+// TestWorkerUnreadableAnswer: the worker in Python repeats a claim whose answer broke off, and ends with a message when
+// a complete answer is not JSON.
+func TestWorkerUnreadableAnswer(t *testing.T) {
+	var claims atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text := []byte("{\"jobs\":[{\"spec\":\"\xff\"}]}")
+		if claims.Add(1) == 1 {
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)+1)) // the connection ends before
+		}
+		_, _ = w.Write(text)
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "python3", "../../examples/worker/worker.py", "--server", server.URL,
+		"--kind", "demo.count", "--state", "Counting").CombinedOutput()
+	if err == nil || !strings.HasPrefix(string(out), "claim: the answer to claim is not JSON: ") || claims.Load() != 2 {
+		t.Errorf("got %v after %d claims, %s", err, claims.Load(), out)
 	}
 }

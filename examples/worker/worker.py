@@ -7,9 +7,11 @@ It claims jobs, renews its claims while it works, and reports. A request whose a
 that nobody uses expire, and the server recognizes repeated reports. A token comes from STAGEPOST_TOKEN.
 """
 import argparse
+import http.client
 import json
 import os
 import socket
+import sys
 import threading
 import time
 import urllib.error
@@ -17,7 +19,7 @@ import urllib.request
 
 
 class Refused(Exception):
-    """The server refused a request; repeating it would not help."""
+    """The server refused a request, or its answer is no JSON; repeating it would not help."""
 
 
 class Server:
@@ -34,13 +36,18 @@ class Server:
                 request.add_header("Authorization", "Bearer " + self.token)
             try:
                 with urllib.request.urlopen(request, timeout=90) as answer:
-                    return json.load(answer)
+                    text = answer.read()
             except urllib.error.HTTPError as e:
                 text = e.read().decode(errors="replace")
                 if e.code not in (429, 502, 503, 504):
                     raise Refused(f"{e.code}: {text}") from e
-            except (OSError, ValueError):  # no connection, or an answer that broke off
+            except (OSError, http.client.HTTPException):  # no connection, or an answer that broke off
                 pass
+            else:
+                try:
+                    return json.loads(text)
+                except ValueError as e:  # the answer is complete: the next one would be the same
+                    raise Refused(f"the answer to {path} is not JSON: {e}") from e
             time.sleep(pause)
             pause = min(2 * pause, 5)
 
@@ -115,7 +122,10 @@ def main():
     server = Server(a.server, os.environ.get("STAGEPOST_TOKEN"))
     places = [{"kind": a.kind, "state": s} for s in a.state]
     while True:
-        jobs = server.post("claim", {"worker": a.worker, "from": places, "n": a.n, "lease": a.lease, "wait": 10})["jobs"]
+        try:
+            jobs = server.post("claim", {"worker": a.worker, "from": places, "n": a.n, "lease": a.lease, "wait": 10})["jobs"]
+        except Refused as e:
+            sys.exit(f"claim: {e}")
         at_work = [threading.Thread(target=work, args=(server, a.worker, j, a.lease)) for j in jobs]
         for t in at_work:
             t.start()

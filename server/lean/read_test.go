@@ -114,7 +114,7 @@ func TestReadMutations(t *testing.T) {
 // mutated returns one of the texts with up to three changes.
 func mutated(chance *rand.Rand, texts [][]byte) []byte {
 	pieces := []string{"", `"`, `\`, "{", "}", "[", "]", ",", ":", " ", "0", "1", "-", ".", "e", "true", "null", "\x00",
-		"\xc3", `"n":2,`, `"worker":"b",`, `"epoch":3,`, "K", "\u212a"}
+		"\xc3", "\xff", `\ud800`, `"n":2,`, `"worker":"b",`, `"epoch":3,`, "K", "\u212a"}
 	text := append([]byte{}, texts[chance.IntN(len(texts))]...)
 	for range 1 + chance.IntN(3) {
 		at := chance.IntN(len(text) + 1)
@@ -126,6 +126,7 @@ func mutated(chance *rand.Rand, texts [][]byte) []byte {
 
 func FuzzReadReports(f *testing.F) {
 	f.Add([]byte(`{"worker":"w","reports":[{"job":"j","epoch":1,"again":true}]}`))
+	f.Add([]byte("{\"worker\":\"\xff\",\"reports\":[{\"retry\":\"\\ud800\"}]}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		agrees(t, text, lean.ReadReports)
 		agrees(t, text, lean.ReadClaim)

@@ -18,7 +18,8 @@ import (
 const about = `All paths of the API begin with /api/v1. Bodies and answers are JSON unless an operation has other media
 types. Every answer that is not a success is a Problem (application/problem+json, RFC 9457) with a kind.
 A browser (Accept names text/html, and there is no Authorization) gets a page instead, except below /api.
-Fields that are not in a schema are refused in bodies. Times are RFC 3339 in UTC. Lists answer with a cursor in next,
+Fields that are not in a schema are refused in bodies, and texts that are not UTF-8 or have half of a surrogate pair as
+an escape. Times are RFC 3339 in UTC. Lists answer with a cursor in next,
 which the next request passes as after. Filters: all that are given must match. A filter that is an array may be
 repeated, or have several values with commas between them; each other one is given once. A filter that does not exist,
 and a value that is not possible, are refused with the names or values that are.`

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
@@ -144,6 +145,9 @@ func (a *App) verify(name string, h http.Header, body []byte) (*Receiver, string
 // parse reads the body of a request.
 func (r *Receiver) parse(text []byte, now time.Time) (e Event, err error) {
 	bad := func(format string, args ...any) error { return job.Errorf(job.Invalid, "event", "", format, args...) }
+	if !utf8.Valid(text) {
+		return e, bad("the body is not UTF-8")
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
