@@ -45,17 +45,22 @@ func Of(err error) string {
 	return Error
 }
 
-// Temporary reports whether a later attempt may succeed where this one failed. The method Temporary of an error decides
-// if it has one. A full disk, a deadline, an interrupted transfer and unknown errors are temporary; a refusal is not.
+// Temporary reports whether a later attempt may succeed where this one failed. A full disk and a deadline are temporary.
+// Else the method Temporary of an error decides if it has one: an archive that is cut off stays so. Without one, an
+// interrupted transfer and unknown errors are temporary; a refusal is not.
 func Temporary(err error) bool {
 	var t interface{ Temporary() bool }
 	var e *job.Error
+	cut := errors.Is(err, io.ErrUnexpectedEOF)
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, context.Canceled), errors.Is(err, io.ErrUnexpectedEOF):
+		errors.Is(err, context.Canceled):
 		return true
 	case errors.As(err, &t):
-		return t.Temporary()
+		_, network := t.(net.Error) // such as *url.Error, which reports nothing about an interrupted transfer
+		return t.Temporary() || network && cut
+	case cut:
+		return true
 	case errors.As(err, &e):
 		return e.Kind.Retryable() || e.Kind == job.Internal
 	}
