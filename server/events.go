@@ -44,9 +44,11 @@ func (s *Server) Events(w http.ResponseWriter, r *http.Request) error {
 		}
 		seq = n
 	}
-	if _, err := s.Store.Get(r.Context(), JobID(r)); err != nil {
+	j, err := s.Store.Get(r.Context(), JobID(r))
+	if err != nil {
 		return err
 	}
+	seq = min(seq, j.Seq) // the store may have been restored since the reader got an entry: the next ones are sent
 	leave, err := s.EnterStream(r)
 	if err != nil {
 		return err

@@ -137,6 +137,41 @@ func TestStreamReportsTheLog(t *testing.T) {
 	}
 }
 
+// TestStreamAfterTheFuture: a reader with the number of an entry that does not exist, as after a restore, gets the next
+// entries nevertheless.
+func TestStreamAfterTheFuture(t *testing.T) {
+	for name, ask := range map[string]func(*http.Request){
+		"Last-Event-ID": func(r *http.Request) { r.Header.Set("Last-Event-ID", "99") },
+		"after":         func(r *http.Request) { r.URL.RawQuery = "after=99" },
+	} {
+		w := servertest.Open(t, nil, nil)
+		id := w.Post(engine.Order{}).ID
+		r := w.Request(http.MethodGet, "/api/v1/jobs/"+string(id)+"/events", "")
+		ask(r)
+		answer, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("got %v, %v", answer, err)
+		}
+		if _, err := w.Client.Do(t.Context(), id, "hold", client.Act{}); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(answer.Body)
+		for held := false; !held; { // the control: the record as held, which comes behind the entries
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if line == "id: 2\n" {
+				break
+			}
+			if held = strings.Contains(line, `"held":true`) || strings.Contains(line, `"state":"Held"`); held {
+				t.Errorf("%s: the entry of the hold was not sent", name)
+			}
+		}
+		_ = answer.Body.Close()
+	}
+}
+
 func TestStreamsAreBounded(t *testing.T) {
 	w := servertest.Open(t, func(o *server.Options) { o.Watchers = 1 }, nil)
 	path := "/api/v1/jobs/" + string(w.Post(engine.Order{}).ID) + "/events"
