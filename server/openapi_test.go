@@ -35,6 +35,24 @@ func TestDescription(t *testing.T) {
 	}
 }
 
+// TestNamesOfSchemas: a body whose type has no name is a fault of the program.
+func TestNamesOfSchemas(t *testing.T) {
+	describe := func(out any) (fault any) {
+		defer func() { fault = recover() }()
+		openapi.Describe([]openapi.Operation{{Method: http.MethodGet, Path: "/api/v1/x", Role: "anyone",
+			IO: openapi.IO{Out: out}}})
+		return nil
+	}
+	for _, c := range []struct {
+		out any
+		ok  bool
+	}{{api.Counts{}, true}, {[]api.Counts{}, true}, {struct{}{}, false}, {new(struct{ A int }), false}} {
+		if fault := describe(c.out); (fault == nil) != c.ok {
+			t.Errorf("%T: %v", c.out, fault)
+		}
+	}
+}
+
 // TestRoutesDeclareTheirBodies: a route has a type or a media type for what it answers, or a status without a body.
 func TestRoutesDeclareTheirBodies(t *testing.T) {
 	for _, r := range server.Routes() {

@@ -1,10 +1,12 @@
 package openapi
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,8 +61,9 @@ func operation(r huma.Registry, o *Operation) *huma.Operation {
 		Method: o.Method, Path: o.path(), OperationID: o.ID(), Tags: []string{o.tag()}, Summary: o.Doc,
 		Description: "For: " + o.Role + ".", Responses: map[string]*huma.Response{},
 	}
+	h.Security = []map[string][]string{} // not nil, so that it is stated for anyone too
 	if o.Role != "anyone" {
-		h.Security = []map[string][]string{{"token": {}}}
+		h.Security = append(h.Security, map[string][]string{"token": {}})
 	}
 	for _, name := range o.inPath() {
 		h.Parameters = append(h.Parameters, &huma.Param{Name: name, In: "path", Required: true,
@@ -175,13 +178,20 @@ var pathTexts = map[string]string{
 	"path": "Path of the file.", "key": "Key of the message.", "upload": "Id of the upload.", "task": "Id of the task.",
 }
 
-// schemaName names the schema of a type.
+// component is a name that OpenAPI allows in components.
+var component = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// schemaName names the schema of a type. It panics for a type without a name: generators stop at such a schema.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	return schemaOf(path.Base(t.PkgPath()), name)
+	name = schemaOf(path.Base(t.PkgPath()), name)
+	if t.Kind() == reflect.Struct && !component.MatchString(name) {
+		panic(fmt.Sprintf("openapi: %q is no name of a schema: give the type %s a name", name, t))
+	}
+	return name
 }
 
 // schemaOf names the schema of a type: types of package api as they are, others with their package before them.

@@ -167,7 +167,7 @@ func (s *Handlers) tesRoutes() []server.Route {
 			IO: openapi.IO{Out: tes.Task{}, Query: openapi.Query("view")}},
 		{Method: http.MethodPost, Pattern: "/ga4gh/tes/v1/tasks/{task}", Who: server.Own,
 			Doc: "With :cancel after the task's id: cancels the task.", Handle: s.tesAct, NoReason: noField,
-			IO: openapi.IO{Out: struct{}{}}},
+			IO: openapi.IO{Out: tes.Cancelled{}}},
 	}
 	for _, r := range slices.Clone(routes) {
 		r.Doc = "As " + r.Pattern + ", for clients that leave the beginning away."

@@ -207,5 +207,5 @@ func (s *Handlers) tesAct(w http.ResponseWriter, r *http.Request) error {
 	if _, err := app.Cancel(r.Context(), j.ID, compute.Request{By: by, Actor: actor}); err != nil {
 		return err
 	}
-	return server.Reply(w, struct{}{})
+	return server.Reply(w, tes.Cancelled{})
 }

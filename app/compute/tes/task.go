@@ -110,6 +110,9 @@ type Created struct {
 	ID string `json:"id"`
 }
 
+// Cancelled is the answer to the cancelling of a task.
+type Cancelled struct{}
+
 // View is how much of a task is shown.
 type View string
 
