@@ -86,7 +86,7 @@ func TestSentence(t *testing.T) {
 	got := string(sentence("job ing_01J9Z3ABCDEFGHJKMNPQRSTVWX waits until 2026-11-27T12:00:00Z <b>\u202e"))
 	want := `job <a href="/jobs/ing_01J9Z3ABCDEFGHJKMNPQRSTVWX" title="ing_01J9Z3ABCDEFGHJKMNPQRSTVWX">` +
 		`…PQRSTVWX</a> ` +
-		`waits until <time datetime="2026-11-27T12:00:00Z">27 Nov 2026, 12:00:00 UTC</time> &lt;b&gt;&lt;U+202E&gt;`
+		`waits until <time datetime="2026-11-27T12:00:00Z">` + "27\u00a0Nov\u00a02026, 12:00:00\u00a0UTC" + `</time> &lt;b&gt;&lt;U+202E&gt;`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -144,6 +144,7 @@ func TestOverview(t *testing.T) {
 		"bad 1 worker has jobs whose lease has expired /workers",
 		"held the clock is ahead ",
 		"bad 2 messages were abandoned after the last attempt /outbox?status=abandoned",
+		"bad 1 job failed /jobs?outcome=failed&outcome=timed-out",
 		"held 1 hold keeps 3 jobs from being worked on /holds", "held 9 jobs do not move as usual #stuck",
 	}
 	if diff := cmp.Diff(want, texts); diff != "" {

@@ -177,14 +177,15 @@ func percent(part, whole any) int {
 	return int(min(100, 100*p/w))
 }
 
-// timeHTML is a time for people; the script of the pages writes it in the local zone.
+// timeHTML is a time for people, whose line breaks between date and time alone; the script of the pages writes it in the
+// local zone.
 func timeHTML(t time.Time) template.HTML {
 	if t.IsZero() {
 		return ""
 	}
 	t = t.UTC()
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` +
-		t.Format("2 Jan 2006, 15:04:05 UTC") + `</time>`)
+		t.Format("2\u00a0Jan\u00a02006, 15:04:05\u00a0UTC") + `</time>`)
 }
 
 // marked are the times and the ids of jobs in a sentence of the server.

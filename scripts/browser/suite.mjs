@@ -74,6 +74,54 @@ await check("follow a job as it changes", async () => {
   await other.context().close();
 });
 
+await check("the page states when it is not up to date", async () => {
+  const page = await open({ expected: /status of 4\d\d|net::ERR_FAILED/ });
+  const bar = page.getByRole("alert");
+  await page.clock.install();
+  const read = () => page.clock.runFor(16000); // the pause between two readings, and more
+  const away = (what) => page.route(what, (route) => route.abort());
+  await page.goto(base + "/jobs");
+  await away("**/jobs*");
+  for (let i = 0; i < 2; i++) await Promise.all([page.waitForEvent("requestfailed"), read()]);
+  await bar.filter({ hasText: /^Not up to date since .*: the server does not answer\.$/ }).waitFor();
+  await page.unroute("**/jobs*");
+  await read();
+  await bar.waitFor({ state: "hidden" });
+  await away("**/jobs*");
+  await page.getByLabel("Group").fill(jobs.group);
+  await page.clock.runFor(300);
+  await bar.filter({ hasText: "the server does not answer" }).waitFor();
+  await page.unroute("**/jobs*");
+  await read(); // the filter acts as soon as the server answers
+  await page.waitForURL("**/jobs?group=" + jobs.group);
+  await bar.waitFor({ state: "hidden" });
+  await page.getByLabel("Tag").fill("a".repeat(5000));
+  await page.clock.runFor(300);
+  await bar.filter({ hasText: "tag is longer than 4096 bytes" }).waitFor();
+  await page.getByLabel("Tag").fill("");
+  await page.clock.runFor(300);
+  await bar.waitFor({ state: "hidden" });
+  await page.route("**/jobs*", (route) => route.fulfill({ status: 303, headers: { Location: "/sign-in?next=%2Fjobs" } }));
+  await read();
+  await bar.filter({ hasText: "You are signed out." }).waitFor();
+  assert.equal(await bar.getByRole("link").getAttribute("href"), "/sign-in?next=" + encodeURIComponent("/jobs?group=" + jobs.group));
+  await page.unroute("**/jobs*");
+  await read();
+  await bar.waitFor({ state: "hidden" });
+  await page.route("**/events*", (route) => route.fulfill({ status: 401, body: "" })); // the stream ends
+  const closed = () => page.waitForResponse((r) => r.url().includes("/events") && r.status() === 401);
+  await Promise.all([closed(), page.goto(base + "/jobs/" + jobs.followed)]);
+  await page.clock.runFor(1000);
+  await away("**/jobs/" + jobs.followed);
+  for (let i = 0; i < 2; i++) await Promise.all([page.waitForEvent("requestfailed"), closed(), page.clock.runFor(6000)]);
+  await bar.filter({ hasText: "the server does not answer" }).waitFor();
+  await page.unroute("**/jobs/" + jobs.followed);
+  await page.unroute("**/events*");
+  await page.clock.runFor(6000);
+  await bar.waitFor({ state: "hidden" });
+  await page.context().close();
+});
+
 await check("follow the log of a job, and search in it, with and without the script", async () => {
   const send = async (what, body) => (await fetch(base + "/api/v1/worker/" + what, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json();
   const { jobs: claimed } = await send("claim", { worker: "porter", n: 1000, from: [{ kind: "test.letter", state: "Posted" }] });

@@ -9,14 +9,15 @@ export const jobs = JSON.parse(readFileSync(0, "utf8"));
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const browser = await launch();
 
-// open makes a page that fails the run if a script of a stranger runs, or one of ours throws.
-export async function open(options) {
+// open makes a page that fails the run if a script of a stranger runs, or one of ours throws. expected are errors of the
+// console that may occur.
+export async function open({ expected = /status of 4\d\d/, ...options }) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
   context.setDefaultTimeout(15000);
   const page = await context.newPage();
   page.on("dialog", (d) => { throw new Error("a dialog opened: " + d.message()); });
   page.on("pageerror", (e) => { throw e; });
-  page.on("console", (m) => { if (m.type() === "error" && !/status of 4\d\d/.test(m.text())) throw new Error(m.text()); });
+  page.on("console", (m) => { if (m.type() === "error" && !expected.test(m.text())) throw new Error(m.text()); });
   return page;
 }
 

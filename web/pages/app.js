@@ -5,25 +5,68 @@
   let main = document.getElementById("main");
 
   // Times in the zone of the reader.
-  const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }), clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+  const whole = (text) => text.replace(/ /g, "\u00a0"); // a line does not break in it
+  const local = (t) => whole(day.format(t)) + ", " + whole(clock.format(t));
   function localize(part) {
     for (const t of part.querySelectorAll("time[datetime]")) {
       t.title = t.dateTime;
-      t.textContent = day.format(new Date(t.dateTime));
+      t.textContent = local(new Date(t.dateTime));
     }
     for (const b of part.querySelectorAll(".js")) b.hidden = false;
   }
   for (const z of document.querySelectorAll(".zone")) z.textContent = "local (" + Intl.DateTimeFormat().resolvedOptions().timeZone + ")";
 
+  // A bar states that the content is not up to date: after two failures in turn, or at once if a person waits for it.
+  const stale = document.createElement("div");
+  stale.className = "stale";
+  stale.setAttribute("role", "alert");
+  stale.hidden = true;
+  document.querySelector(".columns").before(stale);
+  let failures = 0, read = new Date();
+  function warn(text, link) {
+    const shown = [text];
+    if (link) {
+      const a = document.createElement("a");
+      a.href = link;
+      a.textContent = "Sign in";
+      shown.push(" ", a);
+    }
+    if (stale.textContent !== text + (link ? " Sign in" : "")) stale.replaceChildren(...shown);
+    stale.hidden = false;
+  }
+  const since = () => "Not up to date since " + local(read) + ": ";
+
   // Requests that no person caused do not prolong the session. An event stream is known by its media type.
   const itself = { "Stagepost-Refresh": "1" };
 
+  // get reads a page; null: it was not answered as it should be, which the bar states.
+  async function get(address, now) {
+    let answer, page;
+    try {
+      answer = await fetch(address, { headers: { Accept: "text/html", ...(now ? {} : itself) } });
+      page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    } catch (_) { /* the server is away */ }
+    const out = page && answer.redirected && new URL(answer.url).pathname === "/sign-in";
+    if (page && answer.ok && !out) {
+      failures = 0;
+      read = new Date();
+      stale.hidden = true;
+      stale.textContent = "";
+      return page;
+    }
+    failures++;
+    const why = page && page.querySelector("main .big");
+    if (out) warn("You are signed out.", "/sign-in?next=" + encodeURIComponent(location.pathname + location.search));
+    else if (why && answer.status < 500) warn(since() + why.textContent);
+    else if (now || failures > 1) warn(since() + "the server does not answer.");
+    return null;
+  }
+
   // swap replaces the content by that of an address. What a person has begun stays: then a button offers the change.
-  async function swap(address, force, headers) {
-    const answer = await fetch(address, { headers: { Accept: "text/html", ...headers } });
-    if (!answer.ok) return false;
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const fresh = page.getElementById("main");
+  async function swap(address, force) {
+    const page = await get(address, force);
+    const fresh = page && page.getElementById("main");
     if (!fresh) return false;
     if (!force && busy()) {
       offer(() => swap(address, true));
@@ -89,33 +132,40 @@
 
   // Follow an event stream, or read the page again from time to time while it is visible.
   const pause = 700;
-  let due = null, last = 0;
+  let due = null, last = 0, again = null; // again: what a person waits for, and failed
   function later() {
     if (due) return;
-    due = setTimeout(async () => {
+    due = setTimeout(() => {
       due = null;
       last = Date.now();
-      try { await swap(location.href, false, itself); } catch (_) { /* the server is away: the next change comes again */ }
+      if (again) again(); else swap(location.href);
     }, Math.max(0, last + pause - Date.now()));
   }
-  if (main.dataset.events && window.EventSource) {
+  function follow() {
+    if (!main.dataset.events) return;
     const source = new EventSource(main.dataset.events);
+    let broken = false;
     source.addEventListener("history", later);
     source.addEventListener("job", later);
     source.addEventListener("log", () => {
       const shown = document.getElementById("lines");
-      if (shown) lines(shown.dataset.from, itself).catch(() => { /* the server is away: the next line comes again */ });
+      if (again) again(); else if (shown) lines(shown.dataset.from);
+    });
+    source.addEventListener("open", () => { if (broken) later(); broken = false; });
+    source.addEventListener("error", () => {
+      broken = true;
+      later(); // it states what is wrong
+      if (source.readyState === EventSource.CLOSED) setTimeout(follow, 5000);
     });
     document.addEventListener("content", () => { if (!main.dataset.events) source.close(); });
   }
+  if (window.EventSource) follow();
 
   // lines replaces the lines of a log alone by those of an address: when it has grown, and for another text. The last
   // request counts.
   let asked = 0;
-  async function lines(from, headers) {
-    const mine = ++asked, answer = await fetch(from, { headers: { Accept: "text/html", ...headers } });
-    if (!answer.ok) return false;
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("lines");
+  async function lines(from, now) {
+    const mine = ++asked, page = await get(from, now), fresh = page && page.getElementById("lines");
     const old = document.getElementById("lines");
     if (!fresh || !old || mine !== asked) return false;
     localize(fresh);
@@ -133,7 +183,12 @@
         const q = new URLSearchParams();
         for (const [name, value] of new FormData(form)) if (value) q.append(name, value);
         const to = new URL(form.action).pathname + (q.size ? "?" + q : "");
-        if (await (form.dataset.live ? lines(to) : swap(to, true))) history.replaceState(null, "", to);
+        const run = again = async () => {
+          if (!await (form.dataset.live ? lines(to, true) : swap(to, true))) return;
+          if (again === run) again = null;
+          history.replaceState(null, "", to);
+        };
+        await run();
       };
       form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(act, 250); });
       form.addEventListener("submit", (e) => { e.preventDefault(); clearTimeout(timer); act(); });
