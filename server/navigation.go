@@ -4,6 +4,7 @@ import (
 	"context"
 	"html/template"
 	"net/http"
+	"slices"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
@@ -58,9 +59,12 @@ func (s *Server) Links(ctx context.Context) []Link {
 	return s.linksOf(ctx, func(p *Pages) []Link { return p.Links })
 }
 
-// OnList lists the pages for all jobs of a query that the sender of a request may open.
+// OnList lists the pages for all jobs of a query that the sender of a request may open, and whose forms it may send.
 func (s *Server) OnList(ctx context.Context) []Link {
-	return s.linksOf(ctx, func(p *Pages) []Link { return p.OnList })
+	return slices.DeleteFunc(s.linksOf(ctx, func(p *Pages) []Link { return p.OnList }), func(l Link) bool {
+		form := s.routeOf(http.MethodPost, l.Path)
+		return form != nil && !s.may(ctx, form)
+	})
 }
 
 func (s *Server) linksOf(ctx context.Context, of func(*Pages) []Link) (all []Link) {

@@ -87,9 +87,10 @@ func ReplyPageUnder(w http.ResponseWriter, status int, t *template.Template, nam
 }
 
 // assetTypes are the kinds of files that are assets.
-var assetTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+var assetTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml"}
 
-// asset returns a style sheet or a script.
+// asset returns a style sheet, a script or an icon.
 func (s *Server) asset(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err

@@ -154,10 +154,18 @@ func (p *Parameters) time(name string) time.Time {
 func (p *Parameters) Err() error {
 	for name := range p.values {
 		if !slices.Contains(p.known, name) {
-			p.Wrong("there is no parameter %.40q (known: %s)", name, strings.Join(p.known, ", "))
+			p.Wrong("there is no parameter %.40q (%s)", name, p.names())
 		}
 	}
 	return p.mistake
+}
+
+// names lists the known parameters.
+func (p *Parameters) names() string {
+	if len(p.known) == 0 {
+		return "this address takes none"
+	}
+	return "known: " + strings.Join(p.known, ", ")
 }
 
 // kinds reads the filter by kind.

@@ -284,7 +284,7 @@ type Part struct {
 	Named   func(ctx context.Context, name string) ([]job.ID, error) // the jobs that have a name of the application's
 	// adds warnings and facts to the answer of /healthz
 	Health func(*api.Health)
-	// pages/*.css and pages/*.js are served below /assets/
+	// pages/*.css, pages/*.js and pages/*.svg are served below /assets/
 	Assets fs.FS
 	Pages  Pages
 	Close  func() // is called once, when the server is closed

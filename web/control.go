@@ -13,6 +13,7 @@ import (
 
 // holdsView is what the page about holds shows.
 type holdsView struct {
+	Acts   bool // the reader may put and release holds
 	Holds  []holdRow
 	Held   []heldRow
 	Kinds  []choice
@@ -38,7 +39,9 @@ func (h *handlers) holds(r *http.Request) (*Frame, error) {
 	if err := h.Get(r, "/api/v1/queue/holds", &holds); err != nil {
 		return nil, err
 	}
-	return &Frame{Title: "Holds", Body: viewHolds(h.Pages, h.Engine.Clock().Now(), &holds), Lead: "A hold keeps jobs " +
+	v := viewHolds(h.Pages, h.Engine.Clock().Now(), &holds)
+	v.Acts = h.Permits(r, http.MethodPost, "/holds")
+	return &Frame{Title: "Holds", Body: v, Lead: "A hold keeps jobs " +
 		"from being worked on. What runs continues; nothing is lost. Release the hold and the jobs continue."}, nil
 }
 
@@ -100,6 +103,7 @@ func (h *handlers) release(r *http.Request, form *Form) (to, done string, err er
 // locksView is what the page about locks shows.
 type locksView struct {
 	Absent string // why there are none
+	Acts   bool   // the reader may break them
 	Locks  []lockRow
 }
 
@@ -111,7 +115,7 @@ type lockRow struct {
 
 func (h *handlers) locks(r *http.Request) (*Frame, error) {
 	var locks api.Locks
-	v := locksView{}
+	v := locksView{Acts: h.Permits(r, http.MethodPost, "/locks/break")}
 	err := h.Get(r, "/api/v1/locks", &locks)
 	if job.KindOf(err) == job.NotFound {
 		v.Absent = job.Reason(err)

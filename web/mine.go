@@ -37,7 +37,7 @@ func (h *handlers) mine(r *http.Request) (*Frame, error) {
 		lists       []mineList
 	}{
 		{"Needs your attention", "These wait for you, or did not end well. Each page states why, and what you can do.",
-			append(h.waitForOwner(), mineList{"All that failed", "outcome=failed&outcome=timed-out" + h.whole(), nil})},
+			append(h.waitForOwner(), mineList{"All that failed", failedJobs + h.whole(), nil})},
 		{"In progress", "You need not do anything for these now.", []mineList{{"All in progress",
 			"ended=false" + h.whole(), func(j *job.Job) bool { return !h.waitsForOwner(j) }}}},
 		{"Ended", "", []mineList{{"All that ended", "outcome=ok&outcome=cancelled" + h.whole(), nil}}},

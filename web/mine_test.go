@@ -72,8 +72,10 @@ func openPress(t *testing.T, change func(*server.Options)) press {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(mem.New(), []engine.Work{{Life: enginetest.Letter, Prefix: "let", Outside: true},
-		{Life: enginetest.Bag, Prefix: "bag", Outside: true}, {Life: draft, Prefix: "dra", Outside: true}},
+	e, err := engine.New(mem.New(), []engine.Work{{Life: enginetest.Letter, Prefix: "let", Outside: true,
+		Topics: []string{"test.news"}},
+		{Life: enginetest.Note, Prefix: "not", Outside: true}, {Life: enginetest.Bag, Prefix: "bag", Outside: true},
+		{Life: draft, Prefix: "dra", Outside: true}},
 		engine.Options{})
 	if err != nil {
 		t.Fatal(err)

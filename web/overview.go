@@ -18,6 +18,9 @@ import (
 // changes of a server.
 const overviewRefresh = 15
 
+// failedJobs is the part of a query for jobs that failed.
+const failedJobs = "outcome=failed&outcome=timed-out"
+
 // overviewInput is what the API answers about the whole server.
 type overviewInput struct {
 	Health     api.Health
@@ -116,13 +119,13 @@ func (h *handlers) overview(r *http.Request) (*Frame, error) {
 func (h *handlers) attention(r *http.Request) (a attention, err error) {
 	a.At = h.Engine.Clock().Now()
 	err = cmp.Or(h.Get(r, "/api/v1/stuck?limit=6", &a.Stuck),
-		h.Get(r, "/api/v1/jobs?outcome=failed&outcome=timed-out&limit=6", &a.Failed))
+		h.Get(r, "/api/v1/jobs?"+failedJobs+"&limit=6"+h.whole(), &a.Failed))
 	return a, err
 }
 
 // viewOverview makes the overview: what needs attention first.
 func viewOverview(kinds Kinds, in *overviewInput) overview {
-	v := overview{Alerts: alertsOf(in), Empty: in.Queue.Total.Jobs == 0, Searched: in.Attention.At}
+	v := overview{Alerts: alertsOf(kinds, in), Empty: in.Queue.Total.Jobs == 0, Searched: in.Attention.At}
 	for i := range in.Attention.Stuck.Stuck {
 		v.Stuck = append(v.Stuck, stuckRowOf(kinds, &in.Attention.Stuck.Stuck[i]))
 	}
@@ -135,7 +138,7 @@ func viewOverview(kinds Kinds, in *overviewInput) overview {
 }
 
 // alertsOf lists what needs attention, the worst first.
-func alertsOf(in *overviewInput) (all []alert) {
+func alertsOf(kinds Kinds, in *overviewInput) (all []alert) {
 	if in.Health.Status != "ok" {
 		all = append(all, alert{Bad, "The server is not well: " + in.Health.Status, "/healthz", "Health"})
 	}
@@ -156,6 +159,9 @@ func alertsOf(in *overviewInput) (all []alert) {
 		all = append(all, alert{Bad, numbered(n, "message was", "messages were") + " abandoned after the last attempt",
 			"/outbox?status=abandoned", "Messages"})
 	}
+	if n := failedOf(kinds, in.Queue.States); n > 0 {
+		all = append(all, alert{Bad, numbered(n, "job", "jobs") + " failed", "/jobs?" + failedJobs, "Failed jobs"})
+	}
 	if n := len(in.Holds.Holds); n > 0 {
 		jobs := int64(0)
 		for i := range in.Holds.Holds {
@@ -170,6 +176,21 @@ func alertsOf(in *overviewInput) (all []alert) {
 			"Which"})
 	}
 	return all
+}
+
+// failedOf counts the jobs that failed and are no parts of others.
+func failedOf(kinds Kinds, states []api.QueueTotal) (n int) {
+	for _, s := range states {
+		if stage := kinds.Stage(s.Kind, s.State); endedBadly(&stage) && !kinds.NameOf(s.Kind).Part {
+			n += int(s.Jobs)
+		}
+	}
+	return n
+}
+
+// endedBadly reports whether a state is the end of jobs that failed.
+func endedBadly(stage *lifecycle.Stage) bool {
+	return stage.Kind == lifecycle.End && (stage.Outcome == lifecycle.Failed || stage.Outcome == lifecycle.TimedOut)
 }
 
 // numbered writes a number with its noun.
@@ -211,7 +232,7 @@ func applicationsOf(kinds Kinds, states []api.QueueTotal) []applicationRow {
 		}
 		stage := kinds.Stage(s.Kind, s.State)
 		switch {
-		case stage.Kind == lifecycle.End && (stage.Outcome == lifecycle.Failed || stage.Outcome == lifecycle.TimedOut):
+		case endedBadly(&stage):
 			row.Failed += s.Jobs
 		case stage.Kind == lifecycle.End:
 			row.Done += s.Jobs

@@ -17,6 +17,7 @@ import (
 // outboxView is what the page about messages shows.
 type outboxView struct {
 	Filter   url.Values
+	Acts     bool // the reader may have them delivered again
 	Messages []messageRow
 	Statuses []choice
 	Next     string
@@ -36,7 +37,9 @@ func (h *handlers) outbox(r *http.Request) (*Frame, error) {
 	if err := h.Get(r, With("/api/v1/outbox", q), &box); err != nil {
 		return nil, err
 	}
-	return &Frame{Title: "Messages", Body: viewOutbox(time.Now(), q, &box), Refresh: overviewRefresh,
+	v := viewOutbox(time.Now(), q, &box)
+	v.Acts = h.Permits(r, http.MethodPost, "/outbox/replay")
+	return &Frame{Title: "Messages", Body: v, Refresh: overviewRefresh,
 		Lead: "Mails, webhooks and callbacks: each is delivered at least once, always with the same key."}, nil
 }
 
@@ -182,6 +185,7 @@ func (h *handlers) lifecycle(r *http.Request) (*Frame, error) {
 // fixityView is what the page about storage shows.
 type fixityView struct {
 	Absent    string // why there is nothing
+	Acts      bool   // the reader may request checks
 	Locations []locationRow
 	Faults    []api.FixityFault
 	Count     int
@@ -203,6 +207,7 @@ func (h *handlers) fixity(r *http.Request) (*Frame, error) {
 	var fixity api.Fixity
 	err := h.Get(r, "/api/v1/fixity", &fixity)
 	v := viewFixity(time.Now(), &fixity)
+	v.Acts = h.Permits(r, http.MethodPost, "/fixity/check")
 	if job.KindOf(err) == job.NotFound {
 		v.Absent, err = job.Reason(err), nil
 	}

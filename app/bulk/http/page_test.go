@@ -36,6 +36,10 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s: got %d: %s", path, status, page)
 		}
 	}
+	if _, page := open("/bulk"); !strings.Contains(page, "No jobs are chosen") || strings.Contains(page, "these: .") ||
+		strings.Contains(page, "Preview</button>") {
+		t.Errorf("without a filter: %s", page)
+	}
 	send := func(expect string) *http.Response {
 		form := url.Values{"group": {"maps"}, "event": {"hold"}, "expect": {expect}, "note": {"flood"},
 			"confirm": {"yes"}}
