@@ -82,7 +82,7 @@ func TestDisplay(t *testing.T) {
 		}
 	}
 	if ValidateName(spelled) == nil {
-		t.Error("two names for records may look the same")
+		t.Error("two names for records may differ by what is not seen")
 	}
 }
 

@@ -44,8 +44,8 @@ func (l *Limit) Allow(key string) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// Return cancels the count of one of a key that was allowed at a time, such as an attempt that was no failure. The others
-// stay counted: time from then until now frees nothing twice.
+// Return cancels the count of one of a key that was allowed at a time, such as an attempt that was no failure. The
+// others stay counted: time from then until now frees nothing twice.
 func (l *Limit) Return(key string, allowed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
