@@ -69,7 +69,7 @@ func (a *App) begin(ctx context.Context, r *engine.Run) error {
 	if err != nil { // the service is another one than a moment ago
 		return engine.Retry(err)
 	}
-	demands := demandOf(&j, &spec)
+	demands := demandOf(&j, &spec, &d)
 	c := a.registry.choose(&j, demands, may, d.Tried)
 	switch {
 	case c.lacks != "": // it costs no attempt: an agent that is large enough, or has the labels, may come
@@ -161,8 +161,10 @@ func (a *App) parcel(j *job.Job, spec *Spec, d *Data) (*Parcel, error) {
 // executor, if there was one.
 func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, reason error) error {
 	j, full := r.Job(), job.IsFull(reason)
-	if !full { // the executor may take it once there is space: that is no failed attempt
-		d.Tries++
+	if full { // the executor may take it once there is space: that is no failed attempt
+		d.Full++
+	} else {
+		d.Tries, d.Full = d.Tries+1, 0
 	}
 	if tried != "" && !slices.Contains(d.Tried, tried) {
 		d.Tried = append(d.Tried, tried)
@@ -188,7 +190,7 @@ func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, r
 		Sentence: fmt.Sprintf("%s (attempt %d of %s)", what, d.Tries, a.attempts()),
 	}
 	if full {
-		b.Code, b.Sentence, b.Until = blockSpace, what, r.Now().Add(a.options.RetryFor/16)
+		b.Code, b.Sentence, b.Until = blockSpace, what, r.Now().Add(a.pauseFull(d.Full))
 	}
 	if j.State == Queued {
 		return engine.Wait(b)
@@ -223,7 +225,20 @@ func (a *App) pause(n int) time.Duration {
 		return min(a.options.RetryFor/64<<min(n, 6), a.options.RetryFor)
 	}
 	all := float64(int64(1)<<max(1, a.options.Retries-1) - 1)
-	return time.Duration(float64(a.options.RetryFor) * float64(int64(1)<<(n-1)) / all)
+	return time.Duration(float64(a.options.RetryFor) * float64(int64(1)<<max(0, n-1)) / all)
+}
+
+// mostFullPause is the longest pause before a job is handed over again that was refused for lack of space.
+const mostFullPause = 5 * time.Minute
+
+// pauseFull is how long a job waits after its nth refusal in a row for lack of space. Each attempt makes entries of the
+// history, so the pauses double. An agent that reports its space gets nothing that does not fit (demand.fits).
+func (a *App) pauseFull(n int) time.Duration {
+	pause := max(a.options.RetryFor/16, time.Millisecond)
+	for ; n > 1 && pause < mostFullPause; n-- {
+		pause *= 2
+	}
+	return min(pause, mostFullPause)
 }
 
 // giveUp fails a job that no one took. From Queued it goes by Processing: the table lets no job fail that was never

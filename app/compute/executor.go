@@ -146,6 +146,7 @@ type Capacity struct {
 	Detail   string   `json:"detail,omitempty"` // for people
 	Memory   int64    `json:"memory,omitempty"` // bytes that payloads together may ask for; 0: any amount, or not known
 	Cores    float64  `json:"cores,omitempty"`  // the same of processors
+	Space    *int64   `json:"space,omitempty"`  // bytes on its disk for files of new payloads; nil: not known
 	Events   bool     `json:"-"`                // it notifies when something changes: no polling is needed
 }
 

@@ -190,6 +190,7 @@ type fake struct {
 	forgot   []compute.Ticket
 	most     int // that ran at once
 	draining bool
+	space    *int64                  // on its disk; nil: it does not report it
 	unsure   bool                    // gives no digest of results
 	broken   func(zip []byte) []byte // what becomes of results on their way
 }
@@ -237,7 +238,7 @@ func (f *fake) Capacity(context.Context) (compute.Capacity, error) {
 	}
 	running := f.running()
 	return compute.Capacity{Instance: f.instance, Slots: max(f.slots, -f.slots), Free: max(0, f.slots-running),
-		Kind: "agent", Draining: f.draining}, nil
+		Kind: "agent", Draining: f.draining, Space: f.space}, nil
 }
 
 func (f *fake) running() int {

@@ -8,16 +8,40 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// demand is what a job requires of an executor: that it serves a service, and has labels.
+// demand is what a job requires of an executor: that it serves a service, has labels, and has space for its files.
 type demand struct {
 	service string
 	labels  []string
+	bytes   int64 // of its files
 }
 
-func demandOf(j *job.Job, s *Spec) demand { return demand{j.Group, s.AgentLabels} }
+func demandOf(j *job.Job, s *Spec, d *Data) demand {
+	bytes := int64(0)
+	for _, f := range s.inputs(d) {
+		bytes += f.Size
+	}
+	return demand{j.Group, s.AgentLabels, bytes}
+}
 
-// key is the same for the same demand.
+// key is the same for the same service and labels.
 func (d demand) key() string { return strings.Join(append([]string{d.service}, d.labels...), "\n") }
+
+// fits reports whether an executor's disk has space for the files, as far as it is known. The caller has the registry's
+// lock.
+func (d demand) fits(m *member) bool { return m.room.Space == nil || d.bytes <= *m.room.Space }
+
+// noSpace reports that the disk of none of some executors has space for the files.
+func (d demand) noSpace(all []*member) string {
+	most := int64(0)
+	for _, m := range all {
+		most = max(most, *m.room.Space)
+	}
+	which := "the disk of " + all[0].name + " has"
+	if len(all) > 1 {
+		which = "of the disks of " + names(all) + " none has more than"
+	}
+	return fmt.Sprintf("its files have %s, and %s %s for them", sizeText(d.bytes), which, sizeText(most))
+}
 
 // with states the labels behind a noun; none: nothing.
 func (d demand) with() string {
@@ -73,7 +97,7 @@ func (r *registry) unlabelled(d demand) string {
 	text := fmt.Sprintf("no agent for %s%s", d.service, d.with())
 	var lacked []string
 	for _, l := range d.labels {
-		if !r.suited(demand{d.service, []string{l}}) {
+		if !r.suited(demand{service: d.service, labels: []string{l}}) {
 			lacked = append(lacked, l)
 		}
 	}

@@ -57,19 +57,16 @@ func (r *registry) line(j *job.Job, d demand, code string) int {
 func (r *registry) next(called map[*member]int) (w waiter, m *member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	room := map[string]*member{} // by demand
+	spare := map[string][]*member{} // by demand
 	for _, o := range r.waiting.jobs {
-		at, known := room[o.demand.key()]
+		free, known := spare[o.demand.key()]
 		if !known {
-			for _, one := range r.serving(o.demand, nil) {
-				if one.spare() > called[one] && at == nil {
-					at = one
-				}
-			}
-			room[o.demand.key()] = at
+			free = slices.DeleteFunc(r.serving(o.demand, nil), func(m *member) bool { return m.spare() <= called[m] })
+			spare[o.demand.key()] = free
 		}
-		if at != nil && (m == nil || r.waiting.before(&o, &w)) {
-			w, m = o, at
+		at := slices.IndexFunc(free, o.demand.fits)
+		if at >= 0 && (m == nil || r.waiting.before(&o, &w)) {
+			w, m = o, free[at]
 		}
 	}
 	if m != nil {
@@ -112,7 +109,8 @@ const mostRecalled = 20_000
 // started anew has an empty line.
 func (r *registry) recall(ctx context.Context) {
 	q := job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued},
-		Causes: []string{blockFull, blockDrain, blockStart, blockSmall, blockLabels, blockBackup},
+		Causes: []string{blockFull, blockDrain, blockStart, blockSmall, blockLabels, blockBackup,
+			blockSpace},
 		Oldest: true, Limit: 1000}
 	for n := 0; n < mostRecalled; n += 1000 {
 		page, err := r.app.engine.Store().List(ctx, q)
@@ -124,8 +122,8 @@ func (r *registry) recall(ctx context.Context) {
 		}
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
-			if spec, err := SpecOf(j); err == nil && !j.Claimed() {
-				r.line(j, demandOf(j, &spec), j.Cause)
+			if spec, d, err := RecordOf(j); err == nil && !j.Claimed() {
+				r.line(j, demandOf(j, &spec, &d), j.Cause)
 			}
 		}
 		if q.After = page.Next; q.After == "" {

@@ -374,18 +374,22 @@ func (r *registry) choose(j *job.Job, d demand, may Limits, tried []string) choi
 	}
 	all := r.serving(d, tried)
 	fit := slices.DeleteFunc(slices.Clone(all), func(m *member) bool { return tooSmall(m, may) })
-	for _, m := range fit {
+	room := slices.DeleteFunc(slices.Clone(fit), func(m *member) bool { return !d.fits(m) })
+	for _, m := range room {
 		if m.spare() > 0 && m.reserved < r.app.mostCalls() {
 			m.reserved++
 			r.waiting.take(j.Owner)
 			return choice{member: m, instance: m.room.Instance}
 		}
 	}
-	if len(fit) > 0 {
-		return choice{waits: blockFull, reason: fmt.Sprintf("all slots of %s are taken", names(fit))}
+	if len(room) > 0 {
+		return choice{waits: blockFull, reason: fmt.Sprintf("all slots of %s are taken", names(room))}
 	}
 	if why := r.unasked(d); why != "" {
 		return choice{waits: blockStart, soon: true, reason: why}
+	}
+	if len(fit) > 0 {
+		return choice{waits: blockSpace, reason: d.noSpace(fit)}
 	}
 	if len(all) > 0 {
 		return choice{lacks: blockSmall, reason: smallest(all, may)}

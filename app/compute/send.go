@@ -53,7 +53,7 @@ func (a *App) hand(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m *m
 	case err == nil:
 		taken = true
 		d.take(&notice, r.Now())
-		d.Tried, d.Tries = nil, 0
+		d.Tried, d.Tries, d.Full = nil, 0, 0
 		if err := r.SetData(d); err != nil {
 			return err
 		}

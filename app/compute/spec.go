@@ -52,6 +52,7 @@ type Data struct {
 	Agent    string    `json:"agent,omitempty"`   // the executor that has it, or is to get it
 	Tried    []string  `json:"tried,omitempty"`   // executors that did not take it in this round
 	Tries    int       `json:"tries,omitempty"`   // to hand it over, in vain
+	Full     int       `json:"full,omitempty"`    // refusals in a row for lack of space; no tries
 	Sent     bool      `json:"sent,omitempty"`    // it may have arrived at the agent: no other may get it
 	Silent   int       `json:"silent,omitempty"`  // queries in vain
 	Heard    time.Time `json:"heard,omitzero"`    // of the first of them

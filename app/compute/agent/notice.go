@@ -155,11 +155,15 @@ func (a *App) Capacity(ctx context.Context) (compute.Capacity, error) {
 		}
 	}
 	busy := len(a.running())
+	var space *int64
+	if free, err := a.options.Disk(a.options.Dir); err == nil {
+		free = max(0, free-a.options.Reserve)
+		space = &free
+	}
 	return compute.Capacity{
 		Instance: a.memory.name, Services: a.services(), Labels: a.options.Labels,
 		Slots: a.options.Slots, Free: max(0, a.options.Slots-busy), Waiting: waiting,
 		Memory: a.options.Memory, Cores: a.options.Cores, Load: a.load.percent(), Draining: a.Draining(),
-		Kind:    "agent",
-		Sandbox: a.options.Sandbox, Events: true,
+		Kind: "agent", Space: space, Sandbox: a.options.Sandbox, Events: true,
 	}, nil
 }
