@@ -116,10 +116,10 @@ func (f *tokenFlags) entry() (token.Entry, error) {
 	if e.Role, err = identity.RoleOf(f.role); err != nil {
 		return e, cli.Usage(err)
 	}
-	if f.expires != "" {
+	if f.expires != "" && f.expires != "unlimited" {
 		d, err := quantity.ParseDuration(f.expires)
 		if err != nil || d <= 0 {
-			return e, cli.Usagef("--expires: %q: it must be a duration such as 90d", f.expires)
+			return e, cli.Usagef("--expires: %q: it must be a duration such as 90d, or unlimited", f.expires)
 		}
 		e.Expires = time.Now().Add(d).UTC().Truncate(time.Second)
 	}
