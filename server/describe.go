@@ -27,13 +27,21 @@ func Describe(routes []Route) *huma.OpenAPI {
 	var all []openapi.Operation
 	for i := range routes {
 		r := &routes[i]
-		o := openapi.Operation{Method: r.Method, Path: r.Pattern, Doc: r.Doc, Role: string(r.Who), IO: r.IO}
+		o := openapi.Operation{Method: r.Method, Path: r.Pattern, Doc: r.Doc, Role: r.roles(), IO: r.IO}
 		if !forPrograms(r.Pattern) {
 			o.Faults = slices.Concat(o.Faults, openapi.HTML) // for browsers
 		}
 		all = append(all, o)
 	}
 	return openapi.Describe(all)
+}
+
+// roles names for the description who may use the route.
+func (r *Route) roles() string {
+	if r.Right == "" {
+		return string(r.Who)
+	}
+	return string(r.Who) + " (" + string(r.Right) + ")"
 }
 
 // openAPI answers with the description of all routes.
@@ -104,7 +112,7 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Stagepost %s: the HTTP API\n\n", s.Version)
 	for _, r := range s.all {
-		fmt.Fprintf(&b, "%-6s %s\n       %s (%s)\n", r.Method, strings.TrimSuffix(r.Pattern, "{$}"), r.Doc, r.Who)
+		fmt.Fprintf(&b, "%-6s %s\n       %s (%s)\n", r.Method, strings.TrimSuffix(r.Pattern, "{$}"), r.Doc, r.roles())
 	}
 	b.WriteString("\nThe command line is easier: stagepost list, stagepost show ID, stagepost why ID.\n")
 	return ReplyText(w, b.String())

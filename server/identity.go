@@ -76,6 +76,9 @@ func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*h
 			return nil, err
 		}
 	}
+	if err := s.entitled(r, route, &who); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 

@@ -189,6 +189,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	if j, err := s.Store.Get(r.Context(), x.Job); err == nil {
 		j = s.redact(j)
 		x.Title, x.Object = j.Title, j.Object
+		s.permitted(r.Context(), &x, j.Owner)
 	}
 	withhold(r.Context(), x.Chain)
 	x.Blockers = listed(x.Blockers)

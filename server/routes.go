@@ -11,7 +11,7 @@ import (
 )
 
 // Role is who may use a route. With authentication it is checked, in admit; without, each client may do everything.
-// An auditor may use routes that change nothing, except those of workers; an admin may use all.
+// An auditor may use routes that change nothing, except those of workers; an admin may use all. A [Right] limits more.
 type Role string
 
 // The roles.
@@ -35,8 +35,9 @@ type Route struct {
 	Doc     string // one sentence
 
 	Handle  func(http.ResponseWriter, *http.Request) error
-	Reads   bool // it changes nothing, whatever its method
-	Grouped bool // the handler limits it to the groups of identities that have some
+	Right   Right // that its sender needs to the work of its job; without {id} the handler checks it
+	Reads   bool  // it changes nothing, whatever its method
+	Grouped bool  // the handler limits it to the groups of identities that have some
 
 	Upload bool // the handler bounds the body by itself
 	Basic  bool // the token may be the password of Basic authentication, for programs that know no other

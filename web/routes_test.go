@@ -385,6 +385,23 @@ func TestUsersPages(t *testing.T) {
 	}
 }
 
+// TestWhoMayDelete: the page about a job of another user offers to an admin to delete it, and to an operator the rest.
+func TestWhoMayDelete(t *testing.T) {
+	g := servertest.Guard(t, part)
+	id := string(g.Post(engine.Order{Owner: "ann"}).ID)
+	if answer, text := g.Ask(g.With(g.Tokens[identity.Operator], http.MethodPost, "/api/v1/jobs/"+id+"/hold",
+		`{"note":"n"}`)); answer.StatusCode != http.StatusOK {
+		t.Fatal(text)
+	}
+	for role, may := range map[identity.Role]bool{identity.Operator: false, identity.Admin: true} {
+		_, page := g.Harness.AskPage(g.With(g.Tokens[role], http.MethodGet, "/jobs/"+id, ""))
+		if strings.Contains(page, "/events/delete") != may || strings.Contains(page, "stagepost delete") != may ||
+			!strings.Contains(page, "/events/release") {
+			t.Errorf("%s is offered to delete: %t: %s", role, !may, page)
+		}
+	}
+}
+
 // TestHome: browsers get the overview, programs the index.
 func TestHome(t *testing.T) {
 	w := servertest.Open(t, nil, nil, part)

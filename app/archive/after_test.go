@@ -396,6 +396,10 @@ func TestDeleteAfterItsTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Hour)
+		if _, err := h.RequestEarly(t.Context(), byEvent, "otto", "now"); job.KindOf(err) != job.Refused ||
+			!strings.Contains(err.Error(), "its retention time has ended") {
+			t.Errorf("a person who may not delete: got %v", err)
+		}
 		if err := h.deleteIt(byEvent, "ann"); err != nil {
 			t.Fatal(err)
 		}

@@ -26,9 +26,9 @@ func (c *commands) token() *cobra.Command {
 		`A server that is started with --tokens FILE answers only to those who send a token of that file. The file has a line for each token, with its SHA-256
 and never the token itself: hash, role, owner, expiry or -, comment. A server reads it again within a second after it was changed.
 
-Roles: a depositor sees and makes its own jobs; an operator sees and moves all; a worker claims jobs of the kinds and states that its
-token names (--work) and reports on them, or is an agent; an auditor reads everything; an admin may do everything. --group limits a
-depositor or an operator to jobs of these groups (collections).
+Roles: a depositor sees and makes its own jobs; an operator sees and moves all, but reads no files of others and deletes nothing of
+others; a worker claims jobs of the kinds and states that its token names (--work) and reports on them, or is an agent; an auditor
+reads what an operator reads; an admin may do everything. --group limits a depositor or an operator to jobs of these groups (collections).
 
 Other commands send the token in STAGEPOST_TOKEN, or in the file of the setting token_file. Programs send it as a header:
 Authorization: Bearer stp_...`,

@@ -18,7 +18,8 @@ import (
 type Role string
 
 // The roles. A depositor sees its own jobs, an operator all; a worker takes jobs and reports on them; an auditor reads
-// everything and changes nothing; an admin may do everything.
+// what an operator reads and changes nothing; an admin may do everything. Operators and auditors read no files of
+// others, and operators delete no work of others.
 const (
 	Depositor Role = "depositor"
 	Operator  Role = "operator"
@@ -81,6 +82,9 @@ func (i *Identity) Shown() string { return cmp.Or(i.Display, i.Name) }
 func (i *Identity) Sees(owner, group string) bool {
 	return (i.Role != Depositor || i.Name == owner) && i.Groups.Allow(group)
 }
+
+// Owns reports whether the identity may read the files of an owner and delete its work: it is that owner, or an admin.
+func (i *Identity) Owns(owner string) bool { return i.Role == Admin || i.Name == owner }
 
 // Serves returns the services whose jobs the identity may run as an agent: a worker those of its scope, another role
 // that may act as one all.

@@ -24,7 +24,9 @@ Fields that are not in a schema are refused in bodies, and texts that are not UT
 an escape. Times are RFC 3339 in UTC. Lists answer with a cursor in next,
 which the next request passes as after. Filters: all that are given must match. A filter that is an array may be
 repeated, or have several values with commas between them; each other one is given once. A filter that does not exist,
-and a value that is not possible, are refused with the names or values that are.`
+and a value that is not possible, are refused with the names or values that are. An operation for a role with
+"(content)" or "(deletion)" is, of operators and auditors, for the owner of the work only; admins may use all. So is the
+event delete.`
 
 // Describe returns the description of operations.
 func Describe(operations []Operation) *huma.OpenAPI {

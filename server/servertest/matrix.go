@@ -42,8 +42,8 @@ type object struct {
 }
 
 // CheckMatrix asks every route as every role, with and without a scope, for an own job, that of another person and
-// none, and compares the answers with what the roles of the table state. The parts of modules are held to the same
-// table.
+// none, with an event that deletes and one that does not, and compares the answers with what the roles and rights of
+// the table state. The parts of modules are held to the same table.
 func CheckMatrix(t *testing.T, g *Guarded, routes []server.Route) {
 	t.Helper()
 	g.Server.Close() // event streams end at once
@@ -67,30 +67,41 @@ func CheckMatrix(t *testing.T, g *Guarded, routes []server.Route) {
 				if n > 0 && !strings.Contains(r.Pattern, "{id}") {
 					break
 				}
-				checkCell(t, g, r, &c, &o)
+				for _, event := range eventsOf(r) {
+					checkCell(t, g, r, &c, &o, event)
+				}
 			}
 		}
 	}
 }
 
+// eventsOf lists the events for which a route is asked.
+func eventsOf(r *server.Route) []string {
+	if strings.Contains(r.Pattern, "{event}") {
+		return []string{"hold", "delete"}
+	}
+	return []string{""}
+}
+
 // checkCell compares one answer.
-func checkCell(t *testing.T, g *Guarded, r *server.Route, c *caller, o *object) {
+func checkCell(t *testing.T, g *Guarded, r *server.Route, c *caller, o *object, event string) {
 	t.Helper()
-	path := strings.NewReplacer("{id}", string(o.id), "{event}", "hold", "{name}", "test.letter", "{$}", "",
+	path := strings.NewReplacer("{id}", string(o.id), "{event}", event, "{name}", "test.letter", "{$}", "",
 		"{key...}", "x", "{token}", "x", "{path...}", "x", "{upload}", "x", "{task}", "x", "{key}",
 		"x").Replace(r.Pattern)
 	answer, text := g.Ask(g.With(c.secret, r.Method, path, ""))
 	CheckHeaders(t, answer)
 	got := answer.StatusCode
 	hidden := got == http.StatusNotFound && strings.Contains(text, "there is no such job")
-	if want := expected(r, c, o); want == http.StatusOK && (got == http.StatusUnauthorized ||
+	if want := expected(r, c, o, event); want == http.StatusOK && (got == http.StatusUnauthorized ||
 		got == http.StatusForbidden) || want != http.StatusOK && got != want || want == http.StatusNotFound && !hidden {
-		t.Errorf("%s %s as %s for %s: got %d, want %d: %.200s", r.Method, r.Pattern, c.name, o.name, got, want, text)
+		t.Errorf("%s %s as %s for %s %s: got %d, want %d: %.200s", r.Method, r.Pattern, c.name, o.name, event,
+			got, want, text)
 	}
 }
 
 // expected returns the status that the table of routes demands; 200 stands for every answer of a handler.
-func expected(r *server.Route, c *caller, o *object) int {
+func expected(r *server.Route, c *caller, o *object, event string) int {
 	job := strings.Contains(r.Pattern, "{id}") && (r.Who == server.Person || r.Grouped)
 	may := slices.Contains(rolesOf[r.Who], c.role) || c.role == identity.Auditor && r.Who != server.Worker && reads(r)
 	grouped := r.Grouped || r.Who == server.Shared || job
@@ -103,8 +114,23 @@ func expected(r *server.Route, c *caller, o *object) int {
 		return http.StatusForbidden
 	case job && (c.role == identity.Depositor && o.owner != "ann" || c.groups != "" && string(c.groups) != o.group):
 		return http.StatusNotFound
+	case job && !entitled(r, c, o, event):
+		return http.StatusForbidden
 	}
 	return http.StatusOK
+}
+
+// entitled reports whether a caller may do with an object what needs a right: admins, and the owner. Handlers answer
+// for events of jobs that do not exist.
+func entitled(r *server.Route, c *caller, o *object, event string) bool {
+	if r.Right == "" && (event != "delete" || o.name == "none") || c.role == identity.Admin {
+		return true
+	}
+	owner := string(c.role) // as Guard names them
+	if c.role == identity.Depositor || c.groups != "" {
+		owner = "ann"
+	}
+	return o.owner == owner
 }
 
 // addScoped makes a token that is limited to groups.

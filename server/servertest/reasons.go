@@ -76,7 +76,7 @@ func CheckReasons(t *testing.T, in map[string]any, parts ...PartOf) {
 			t.Errorf("%s: %T has no field for a reason", route, of)
 		}
 		for _, role := range []identity.Role{identity.Operator, identity.Admin} {
-			may := role == identity.Admin || r.Who != server.Admin && r.Who != server.Worker
+			may := role == identity.Admin || r.Who != server.Admin && r.Who != server.Worker && r.Right == ""
 			if got := refused(strict, role, &r, ""); got != (needed && may) {
 				t.Errorf("%s as %s without a reason: refused: %t", route, role, got)
 			}

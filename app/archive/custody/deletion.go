@@ -83,6 +83,26 @@ func (c *Custody) RequestDeletion(ctx context.Context, id job.ID, by, note strin
 	return c.goOn(ctx, d, note)
 }
 
+// RequestEarly is [Custody.RequestDeletion] for a person who may not delete: it is refused where no other person would
+// have to approve it, since the retention time has ended.
+func (c *Custody) RequestEarly(ctx context.Context, id job.ID, by, note string) (api.ArchiveDeletion, error) {
+	at, err := c.ended()
+	if err != nil {
+		return api.ArchiveDeletion{}, err
+	}
+	ended, err := c.o.Catalog.Deletable(ctx, string(id), at)
+	switch {
+	case errors.Is(err, catalog.ErrNotFound):
+		return api.ArchiveDeletion{}, absent("delete", id, err)
+	case err != nil:
+		return api.ArchiveDeletion{}, refusal("delete", id, err)
+	case ended:
+		return api.ArchiveDeletion{}, job.Errorf(job.Refused, "delete", id,
+			"its retention time has ended: the server deletes it, or an admin does")
+	}
+	return c.RequestDeletion(ctx, id, by, note)
+}
+
 // request enters a request.
 func (c *Custody) request(ctx context.Context, id job.ID, by, note string) (catalog.Deletion, error) {
 	at, err := c.ended()

@@ -70,7 +70,11 @@ func (s *Handlers) requestDeletion(w http.ResponseWriter, r *http.Request) error
 	if d.Actor, err = actorOf(r, d.Actor, d.Note); err != nil {
 		return err
 	}
-	v, err := app.RequestDeletion(r.Context(), server.JobID(r), d.Actor, d.Note)
+	request := app.RequestDeletion
+	if !s.Owns(r.Context(), "") { // no admin
+		request = app.RequestEarly
+	}
+	v, err := request(r.Context(), server.JobID(r), d.Actor, d.Note)
 	if err != nil {
 		return err
 	}
@@ -103,6 +107,11 @@ func (s *Handlers) decide(w http.ResponseWriter, r *http.Request) error {
 	}
 	if d.Actor, err = actorOf(r, d.Actor, d.Note); err != nil {
 		return err
+	}
+	if d.Approve {
+		if err := s.Entitle(r.Context(), server.Deletion, ""); err != nil {
+			return err
+		}
 	}
 	v, err := app.DecideDeletion(r.Context(), r.PathValue("request"), d.Actor, d.Approve, d.Note)
 	if err != nil {

@@ -81,6 +81,8 @@ func (s *Handlers) fileList(
 	if err := s.pages.Get(r, web.With(path+"/artifacts", q), &files); err != nil || len(files.Artifacts) == 0 {
 		return "", "", err
 	}
+	j, _ := s.Store.Get(r.Context(), id) // an archive without a record has no owner
+	reads := s.PermitsFor(r, http.MethodGet, prefix+"/archives/{id}/content/{path...}", j.Owner)
 	now := s.Engine.Clock().Now()
 	rows := make([]fileRow, len(files.Artifacts))
 	for i, f := range files.Artifacts {
@@ -91,7 +93,7 @@ func (s *Handlers) fileList(
 				since = c.Verified
 			}
 			rows[i].Copies = append(rows[i].Copies, copyRow{c, copyTones[c.State], web.Ago(now, since)})
-			if c.State == "verified" {
+			if c.State == "verified" && reads {
 				rows[i].Link = path + "/content/" + web.EscapePath(f.Path)
 			}
 		}

@@ -38,13 +38,19 @@ type Reader interface {
 	Preservation(ctx context.Context, id job.ID) (*premis.Document, error)
 }
 
-// Remover holds and deletes archives, and finds and erases people. *archive.App implements it.
+// Remover holds and deletes archives. *archive.App implements it.
 type Remover interface {
 	Hold(ctx context.Context, id job.ID, h api.HoldArchive) ([]api.ArchiveHold, error)
 	Release(ctx context.Context, id job.ID, name, actor, note string) ([]api.ArchiveHold, error)
 	RequestDeletion(ctx context.Context, id job.ID, by, note string) (api.ArchiveDeletion, error)
+	// RequestEarly is RequestDeletion for a person who may not delete.
+	RequestEarly(ctx context.Context, id job.ID, by, note string) (api.ArchiveDeletion, error)
 	DecideDeletion(ctx context.Context, request, by string, approve bool, note string) (api.ArchiveDeletion, error)
 	Deletions(ctx context.Context, state string, limit int) ([]api.ArchiveDeletion, error)
+}
+
+// Eraser finds and erases people. *archive.App implements it.
+type Eraser interface {
 	People(ctx context.Context, f api.FindPeople) (api.ArchivePeople, error)
 	PersonData(ctx context.Context, p api.NamePerson) (api.ArchivePersonData, error)
 	ErasePerson(ctx context.Context, e api.ErasePerson) (api.ArchiveErasure, error)
@@ -84,6 +90,7 @@ type Archive interface {
 	Scheduler
 	Reader
 	Remover
+	Eraser
 	Hooks
 }
 

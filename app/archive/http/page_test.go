@@ -1,6 +1,7 @@
 package archivehttp_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"os"
@@ -162,6 +163,51 @@ func TestWhoseArchives(t *testing.T) {
 			"/archive/disk/") != want[1] {
 			t.Errorf("%s: want %v: %s", role, want, text)
 		}
+	}
+}
+
+// TestWhoseContent: the files of an archive are for its owner and for admins, on its page and by the API. An operator
+// requests that it is deleted, and an admin approves it.
+func TestWhoseContent(t *testing.T) {
+	inner := open(t)
+	var o client.ArchiveOrder
+	o.Course, o.Owner = "maps", "ann"
+	j := inner.archive(o)
+	content := "/api/v1/archive/archives/" + string(j.ID) + "/content/" + inner.files(j.ID)[0].Path
+	g := servertest.GuardWith(t, func(_ *servertest.Guarded, o *server.Options) { o.Engine = inner.Engine },
+		func(w *servertest.Harness) server.Part { return web.Part(w.Server) }, inner.part)
+	for role, may := range map[identity.Role]bool{identity.Depositor: true, identity.Admin: true,
+		identity.Operator: false, identity.Auditor: false} {
+		if answer, text := g.Ask(g.With(g.Tokens[role], http.MethodGet, content, "")); may &&
+			answer.StatusCode != http.StatusOK || !may && (answer.StatusCode != http.StatusForbidden ||
+			!strings.Contains(text, "their owner and admins may")) {
+			t.Errorf("%s: got %s: %s", role, answer.Status, text)
+		}
+		for _, path := range []string{"/jobs/" + string(j.ID), "/jobs/" + string(j.ID) + "/copies"} {
+			r := g.With(g.Tokens[role], http.MethodGet, path, "")
+			r.Header.Set("Accept", "text/html")
+			_, text := g.Ask(r)
+			if strings.Contains(text, content) != may || !strings.Contains(text, inner.files(j.ID)[0].SHA256) {
+				t.Errorf("%s for %s: there is a link: %t: %s", path, role, !may, text)
+			}
+		}
+	}
+	send := func(role identity.Role, path, body string) (int, string) {
+		answer, text := g.Ask(g.With(g.Tokens[role], http.MethodPost, "/api/v1/archive"+path, body))
+		return answer.StatusCode, text
+	}
+	status, text := send(identity.Operator, "/archives/"+string(j.ID)+"/deletion", `{"note":"wrong course"}`)
+	var d client.ArchiveDeletion
+	if err := json.Unmarshal([]byte(text), &d); err != nil || status != http.StatusAccepted || d.State != "requested" {
+		t.Fatalf("a request of an operator: got %d %s, %v", status, text, err)
+	}
+	if status, text := send(identity.Operator, "/deletions/"+d.Request, `{"approve":true}`); status !=
+		http.StatusForbidden {
+		t.Errorf("an operator approves: got %d %s", status, text)
+	}
+	if status, text := send(identity.Admin, "/deletions/"+d.Request, `{"approve":true}`); status !=
+		http.StatusAccepted {
+		t.Errorf("an admin approves: got %d %s", status, text)
 	}
 }
 

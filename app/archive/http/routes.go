@@ -89,6 +89,7 @@ func (s *Handlers) readRoutes() []server.Route {
 				"fixity check of each: after, limit.", Handle: s.artifacts,
 			IO: openapi.IO{Out: api.ArchiveArtifacts{}, Query: openapi.Query("after", "limit")}},
 		{Method: http.MethodGet, Pattern: prefix + "/archives/{id}/content/{path...}", Who: server.Person,
+			Right: server.Content,
 			Doc: "A file of an archive, whole or in ranges, from the best copy; 202 while a slow storage location " +
 				"recalls it.", Handle: s.content,
 			IO: openapi.IO{Media: openapi.Any, Also: map[int]any{202: api.ArchiveRecall{}, 206: nil}}},
@@ -110,14 +111,15 @@ func (s *Handlers) deletionRoutes() []server.Route {
 			IO: openapi.IO{Out: api.ArchiveHolds{}, Query: openapi.Query("note", "actor")}},
 		{Method: http.MethodPost, Pattern: prefix + "/archives/{id}/deletion", Who: server.Operator,
 			Doc: "Requests that an archive is deleted: note (why), actor. Before its retention time has ended " +
-				"another person has to approve it.", Handle: s.requestDeletion,
-			IO: openapi.IO{In: api.DeleteArchive{}, Out: api.ArchiveDeletion{}, Status: http.StatusAccepted}},
+				"an admin, who is another person, has to approve it; after it only admins request it.",
+			Handle: s.requestDeletion,
+			IO:     openapi.IO{In: api.DeleteArchive{}, Out: api.ArchiveDeletion{}, Status: http.StatusAccepted}},
 		{Method: http.MethodGet, Pattern: prefix + "/deletions", Who: server.Operator,
 			Doc: "Requests to delete archives, the oldest first: state.", Handle: s.deletions,
 			IO: openapi.IO{Out: api.ArchiveDeletions{}, Query: []openapi.Parameter{states}}},
 		{Method: http.MethodPost, Pattern: prefix + "/deletions/{request}", Who: server.Operator,
-			Doc: "Approves or refuses a request to delete: approve, note, actor. The person who requested it " +
-				"cannot approve it.", Handle: s.decide,
+			Doc: "Approves (admins) or refuses a request to delete: approve, note, actor. The person who requested " +
+				"it cannot approve it.", Handle: s.decide,
 			IO: openapi.IO{In: api.DecideDeletion{}, Out: api.ArchiveDeletion{}, Status: http.StatusAccepted}},
 	}
 }

@@ -19,6 +19,7 @@ var allowed = map[string]string{
 	"/archive/hooks":                         "oa",
 	"/api/v1/archive/events/":                "*",
 	"/api/v1/archive/archives":               "uoa",
+	"/api/v1/archive/archives/{id}/content/": "ua",
 	"/api/v1/archive/archives/{id}/holds":    "oa",
 	"/api/v1/archive/archives/{id}/deletion": "oa",
 	"/api/v1/archive/people/erase":           "a",

@@ -3,6 +3,7 @@ package bulkhttp
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/bulk"
@@ -49,6 +50,9 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 	if b.Group, err = server.GroupFor(r.Context(), b.Group); err != nil {
 		return err
 	}
+	if err := s.mayDelete(r.Context(), &b); err != nil {
+		return err
+	}
 	server.ExtendDeadline(w)
 	if dry != nil && *dry {
 		preview, err := app.Preview(r.Context(), b)
@@ -67,6 +71,18 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
 	return server.ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
+}
+
+// mayDelete refuses a bulk whose event deletes jobs of others than the sender, who is no admin.
+func (s *Handlers) mayDelete(ctx context.Context, b *api.Bulk) error {
+	kinds := b.Kinds
+	if len(kinds) == 0 {
+		kinds = s.Engine.Kinds()
+	}
+	if !slices.ContainsFunc(kinds, func(k job.Kind) bool { return s.Deletes(k, b.Event) }) {
+		return nil
+	}
+	return s.Entitle(ctx, server.Deletion, b.Owner)
 }
 
 // bulkResult returns the result of a bulk.

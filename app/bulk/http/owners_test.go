@@ -65,3 +65,40 @@ func TestMixedOwners(t *testing.T) {
 		t.Errorf("the control: %s %s", answer.Status, text)
 	}
 }
+
+// TestWhoDeletesInBulk: an operator deletes by a bulk only jobs that are its own, and the page does not offer the
+// event. The control is an admin.
+func TestWhoDeletesInBulk(t *testing.T) {
+	g := servertest.Guard(t, part)
+	g.Post(engine.Order{Owner: "ann"})
+	const body = `{%s"kinds":["test.letter"],"event":"delete","note":"a flood","expect":1,"confirm":true}`
+	for _, c := range []struct {
+		role   identity.Role
+		owner  string
+		status int
+	}{
+		{identity.Operator, "", http.StatusForbidden},
+		{identity.Operator, `"owner":"ann",`, http.StatusForbidden},
+		{identity.Operator, `"owner":"operator",`, http.StatusOK},
+		{identity.Admin, "", http.StatusOK},
+	} {
+		for path, status := range map[string]int{"/api/v1/bulk?dry=true": http.StatusOK,
+			"/api/v1/bulk": http.StatusBadRequest} { // it is let in, and this engine has no bulks
+			if c.status != http.StatusOK {
+				status = c.status
+			}
+			answer, text := g.Ask(g.With(g.Tokens[c.role], http.MethodPost, path, fmt.Sprintf(body, c.owner)))
+			if answer.StatusCode != status ||
+				status == http.StatusForbidden && !strings.Contains(text, "may not delete the work of others") {
+				t.Errorf("%s %s as %s: got %s %s", path, c.owner, c.role, answer.Status, text)
+			}
+		}
+	}
+	for role, offered := range map[identity.Role]bool{identity.Operator: false, identity.Admin: true} {
+		_, text := g.Ask(g.With(g.Tokens[role], http.MethodGet, "/bulk?kind=test.letter", ""))
+		if strings.Contains(text, "<option>delete</option>") != offered ||
+			!strings.Contains(text, "<option>hold</option>") {
+			t.Errorf("the page for %s: %s", role, text)
+		}
+	}
+}

@@ -63,6 +63,11 @@ func (s *Handlers) page(r *http.Request) (*web.Frame, error) {
 		q.Set("group", b.Group)
 	}
 	v := viewPage(s.pages, q, chosen)
+	v.Events = slices.DeleteFunc(v.Events, func(e event) bool {
+		one := b
+		one.Event = lifecycle.Event(e.Value)
+		return s.mayDelete(r.Context(), &one) != nil
+	})
 	if chosen != "" {
 		b.Event = lifecycle.Event(chosen)
 		v.Preview = new(api.BulkPreview)

@@ -36,8 +36,10 @@ type detailView struct {
 	More    bool   // it has more files
 	Removed string // why there are no files
 	Partial bool   // what it has made so far can be downloaded
-	Acts    bool   // the reader may run it again and remove its files
-	Cleans  bool   // there are files to remove
+	Acts    bool   // the reader may run it again
+	Kept    bool   // its files are here
+	Cleans  bool   // there are files that the reader may remove
+	Reads   bool   // the reader may download files
 	Key     string // of the job that runs it again
 }
 
@@ -69,7 +71,9 @@ func (s *Handlers) details(r *http.Request, j *api.Job) (d server.Details, err e
 	}
 	v.Rows, v.Follow, v.Partial = factsOf(&v.ComputeJob), !j.Ended, !j.Ended && !v.Started.IsZero()
 	v.Key, v.Acts = rand.Text(), j.Ended && s.Permits(r, http.MethodPost, "/api/v1/compute/jobs/{id}/retry")
-	v.Cleans = v.Acts && j.State != compute.Cleaned
+	v.Kept = j.State != compute.Cleaned
+	v.Cleans = v.Acts && v.Kept && s.PermitsFor(r, http.MethodPost, "/api/v1/compute/jobs/{id}/clean", j.Owner)
+	v.Reads = s.PermitsFor(r, http.MethodGet, "/api/v1/compute/jobs/{id}/results", j.Owner)
 	var files api.ComputeFiles
 	switch err := s.pages.Get(r, path+"/files?limit=100", &files); job.KindOf(err) {
 	case "":

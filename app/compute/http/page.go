@@ -34,6 +34,9 @@ const listRefresh = 10
 
 // pageRoutes lists the pages.
 func (s *Handlers) pageRoutes() []server.Route {
+	clean := web.FormRoute("/compute/jobs/{id}/clean", server.Person, "Removes the files of a job that has ended.",
+		s.pages.Post(s.cleanForm))
+	clean.Right = server.Deletion
 	return []server.Route{
 		web.WithinGroups(web.PageRoute(listPath, server.Own,
 			"A page with compute jobs and their filters, and the load of the services.",
@@ -47,8 +50,7 @@ func (s *Handlers) pageRoutes() []server.Route {
 				Status: http.StatusSeeOther, Faults: openapi.HTML}},
 		web.FormRoute("/compute/jobs/{id}/retry", server.Person, "Runs a job again that has ended, as a new job.",
 			s.pages.Post(s.retryForm)),
-		web.FormRoute("/compute/jobs/{id}/clean", server.Person, "Removes the files of a job that has ended.",
-			s.pages.Post(s.cleanForm)),
+		clean,
 	}
 }
 

@@ -263,6 +263,79 @@ func TestWhosePages(t *testing.T) {
 	}
 }
 
+// TestWhoseFiles: operators and auditors see which files a job of another user has, and neither download nor remove
+// them; the page offers neither. The controls are the owner, an admin, and the operator's own job.
+func TestWhoseFiles(t *testing.T) {
+	tokens, secrets := tokensOf(t, token.Entry{Role: identity.Depositor, Owner: "ann"},
+		token.Entry{Role: identity.Operator, Owner: "oz"}, token.Entry{Role: identity.Auditor, Owner: "aud"},
+		token.Entry{Role: identity.Admin, Owner: "ada"})
+	c := openPages(t, func(_ *compute.Options, so *options) { so.Identities = tokens })
+	as := func(name string, r *http.Request) (*http.Response, string) {
+		r.Header.Set("Authorization", "Bearer "+secrets[name])
+		return c.browse(r)
+	}
+	path := map[string]string{}
+	for _, owner := range []string{"ann", "oz"} {
+		answer, text := as(owner, c.pageForm(part{"title", "", "of " + owner}, part{"service", "", "wide"},
+			part{"command", "", "true"}))
+		if answer.StatusCode != http.StatusSeeOther {
+			t.Fatalf("got %s: %s", answer.Status, text)
+		}
+		path[owner] = answer.Header.Get("Location")
+		id := job.ID(strings.TrimPrefix(path[owner], "/jobs/"))
+		if _, err := c.Await(t.Context(), id, func(j *job.Job) bool { return j.State == compute.Running }); err != nil {
+			t.Fatal(err)
+		}
+		c.puppet.get(id).end(compute.Ending{}, "secret.txt", "4711")
+		if _, err := c.Await(t.Context(), id, func(j *job.Job) bool { return j.Ended }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, who := range []struct {
+		name, owner string
+		may         bool
+	}{
+		{"ann", "ann", true}, {"ada", "ann", true}, {"oz", "ann", false}, {"aud", "ann", false}, {"oz", "oz", true},
+	} {
+		at := "/api/v1/compute" + path[who.owner]
+		for _, file := range []string{at + "/files/run.sh", at + "/files/secret.txt", at + "/results"} {
+			answer, text := as(who.name, c.Request(http.MethodGet, file, ""))
+			if (answer.StatusCode == http.StatusOK) != who.may || !who.may && (answer.StatusCode !=
+				http.StatusForbidden || !strings.Contains(text, "their owner and admins may")) {
+				t.Errorf("%s for %s: got %s: %s", file, who.name, answer.Status, text)
+			}
+		}
+		_, page := as(who.name, c.Request(http.MethodGet, path[who.owner], ""))
+		for _, link := range []string{at + "/results", "/files/secret.txt?", "/compute" + path[who.owner] + "/clean"} {
+			if strings.Contains(page, link) != who.may {
+				t.Errorf("%s is offered %s: %t: %s", who.name, link, !who.may, page)
+			}
+		}
+		if !strings.Contains(page, "secret.txt") ||
+			strings.Contains(page, path[who.owner]+"/retry") != (who.name != "aud") {
+			t.Errorf("the page for %s lacks the name of a file or the form to run it again: %s", who.name, page)
+		}
+	}
+	id := strings.TrimPrefix(path["ann"], "/jobs/")
+	clone := "/api/v1/compute/jobs/" + id + "/clone"
+	for body, status := range map[string]int{`{"env":{"BASH_ENV":"$(cat secret.txt)"}}`: http.StatusForbidden,
+		`{"priority":7}`: http.StatusCreated} {
+		if answer, text := as("oz", c.Request(http.MethodPost, clone, body)); answer.StatusCode != status {
+			t.Errorf("a clone by an operator with %s: got %s: %s", body, answer.Status, text)
+		}
+	}
+	clean := "/api/v1/compute/jobs/" + id + "/clean"
+	for _, who := range []struct {
+		name   string
+		status int
+	}{{"oz", http.StatusForbidden}, {"ann", http.StatusOK}} {
+		if answer, text := as(who.name, c.Request(http.MethodPost, clean, `{"note":"full"}`)); answer.StatusCode !=
+			who.status {
+			t.Errorf("clean by %s: got %s: %s", who.name, answer.Status, text)
+		}
+	}
+}
+
 // TestFormWithinGroups: the form and the lists of who is limited to a service are those of the service, as the API
 // permits it. The control is a depositor without groups.
 func TestFormWithinGroups(t *testing.T) {

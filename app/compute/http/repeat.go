@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // retryCompute makes a new job of one that has ended, with nothing changed. The old one stays what it is.
@@ -30,7 +31,14 @@ func (s *Handlers) retryCompute(w http.ResponseWriter, r *http.Request) error {
 
 // cloneCompute makes a new job of the files of another one, in whatever state that is, with changes.
 func (s *Handlers) cloneCompute(w http.ResponseWriter, r *http.Request) error {
-	return s.repeatCompute(w, r, func(*job.Job, *api.ComputeRepeat) error { return nil })
+	return s.repeatCompute(w, r, func(j *job.Job, asked *api.ComputeRepeat) error {
+		if len(asked.Env) > 0 && !s.Owns(r.Context(), j.Owner) {
+			return problem.Refuse(http.StatusForbidden, job.Refused,
+				"env: variables can have run.sh print files, which are for their owner and for admins; "+
+					"clone it without changing variables")
+		}
+		return nil
+	})
 }
 
 func (s *Handlers) repeatCompute(w http.ResponseWriter, r *http.Request,

@@ -47,6 +47,7 @@ func (s *Handlers) jobRoutes() []server.Route {
 				"that has ended stays as it is.", Handle: s.cancelCompute,
 			IO: openapi.IO{In: api.Act{}, Out: api.ComputeJob{}}},
 		{Method: http.MethodPost, Pattern: "/api/v1/compute/jobs/{id}/clean", Who: server.Person,
+			Right: server.Deletion,
 			Doc: "Removes the files of one that has ended, before they are kept long enough: version, note, actor. " +
 				"The record stays.", Handle: s.cleanCompute,
 			IO: openapi.IO{In: api.Act{}, Out: api.ComputeJob{}}},
@@ -78,14 +79,15 @@ func (s *Handlers) fileRoutes() []server.Route {
 			Doc: "Its inputs and the entries of its results: after, limit.", Handle: s.filesCompute,
 			IO: openapi.IO{Out: api.ComputeFiles{}, Query: openapi.Query("after", "limit")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/compute/jobs/{id}/files/{path...}", Who: server.Person,
+			Right:  server.Content,
 			Doc:    "One file of its results or inputs, whole or in ranges: from (results, inputs).",
 			Handle: s.fileCompute,
 			IO:     openapi.IO{Media: openapi.Any, Also: map[int]any{206: nil}, Query: openapi.Query("from")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/compute/jobs/{id}/results", Who: server.Person,
-			Doc: "Its results as a ZIP, whole or in ranges.", Handle: s.resultsCompute,
+			Right: server.Content, Doc: "Its results as a ZIP, whole or in ranges.", Handle: s.resultsCompute,
 			IO: openapi.IO{Media: openapi.Any, Also: map[int]any{206: nil}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/compute/jobs/{id}/partial", Who: server.Person,
-			Doc: "What it has made so far, as a ZIP.", Handle: s.partialCompute,
+			Right: server.Content, Doc: "What it has made so far, as a ZIP.", Handle: s.partialCompute,
 			IO: openapi.IO{Media: openapi.Any}},
 	}
 }

@@ -11,15 +11,20 @@ import (
 
 // allowed lists, independently of the routes, which roles may use what is below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
-	"/api/v1/compute/jobs":     "uoa",
-	"/api/v1/compute/services": "uoa",
-	"/api/v1/compute/usage":    "uoa",
-	"/api/v1/compute/uploads":  "uoa",
-	"/api/v1/compute/agents":   "oa",
-	"/api/v1/compute/tunnel":   "wa",
-	"/ga4gh/tes/v1/":           "uoa",
-	"/v1/":                     "uoa",
-	"/compute":                 "uoa",
+	"/api/v1/compute/jobs":                      "uoa",
+	"/api/v1/compute/jobs/{id}/clean":           "ua",
+	"/api/v1/compute/jobs/{id}/files/{path...}": "ua",
+	"/api/v1/compute/jobs/{id}/results":         "ua",
+	"/api/v1/compute/jobs/{id}/partial":         "ua",
+	"/compute/jobs/{id}/clean":                  "ua",
+	"/api/v1/compute/services":                  "uoa",
+	"/api/v1/compute/usage":                     "uoa",
+	"/api/v1/compute/uploads":                   "uoa",
+	"/api/v1/compute/agents":                    "oa",
+	"/api/v1/compute/tunnel":                    "wa",
+	"/ga4gh/tes/v1/":                            "uoa",
+	"/v1/":                                      "uoa",
+	"/compute":                                  "uoa",
 }
 
 // reasonIn lists, independently of the routes, in which type each route that needs a reason reads it; nil: in the

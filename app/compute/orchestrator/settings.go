@@ -35,8 +35,8 @@ func (s *Settings) Handler(app *compute.App, store job.Store, o serviceconfig.Us
 	to := wire.Options{Log: o.Log, Limits: wire.Limits{Body: s.Upload}, Compat: compat(strict)}
 	if o.Who != nil {
 		to.Who = func(r *http.Request) (c wire.Caller, err error) {
-			c.Owner, c.All, err = o.Who(r)
-			return c, err
+			who, err := o.Who(r)
+			return wire.Caller(who), err
 		}
 	}
 	guard := wire.GuardOptions{Compat: to.Compat, Token: o.Who != nil, Hosts: o.Hosts}

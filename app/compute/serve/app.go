@@ -374,16 +374,16 @@ func (c *App) Listen(ctx context.Context, sv *server.Server) (*module.Endpoint, 
 }
 
 // caller gives who sends a request of the module's users, or nil without authentication.
-func (c *App) caller() func(*http.Request) (owner string, all bool, err error) {
+func (c *App) caller() func(*http.Request) (serviceconfig.Caller, error) {
 	if c.h.Identities == nil {
 		return nil
 	}
-	return func(q *http.Request) (string, bool, error) {
+	return func(q *http.Request) (serviceconfig.Caller, error) {
 		who, err := c.h.Identities.Identify(q)
 		if err == nil && (who.Role == identity.Worker || who.Role == identity.Auditor || who.Groups != "") {
 			err = fmt.Errorf("this address is not for the role %s", identity.WriteScope(who.Role, who.Groups, ""))
 		}
-		return who.Name, who.Role.Staff(), err
+		return serviceconfig.Caller{Owner: who.Name, All: who.Role.Staff(), Files: who.Role == identity.Admin}, err
 	}
 }
 

@@ -88,10 +88,17 @@ type Users interface {
 	Handler(app *compute.App, store job.Store, o UsersOptions) http.Handler
 }
 
+// Caller is who sends a request of such a user.
+type Caller struct {
+	Owner string
+	All   bool // it sees the jobs of all owners
+	Files bool // it downloads the files of all owners
+}
+
 // UsersOptions of what users of another system reach.
 type UsersOptions struct {
 	// whose a request's token is. nil: there are no tokens
-	Who    func(*http.Request) (owner string, all bool, err error)
+	Who    func(*http.Request) (Caller, error)
 	Strict bool     // [Environment.Strict]
 	Hosts  []string // names by which requests may come to the loopback
 	Log    *slog.Logger

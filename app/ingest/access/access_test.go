@@ -174,6 +174,8 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"no ARK":              {Request{Object: "map"}, job.Invalid},
 		"unknown object":      {Request{Object: "ark:/99999/fk4nothing"}, job.NotFound},
 		"unknown local id":    {Request{LocalID: "l9"}, job.NotFound},
+		"a user's":            {Request{Object: ark, User: "bob"}, job.NotFound},
+		"no object for staff": {Request{Object: "ark:/99999/fk4nothing", User: "otto", Staff: true}, job.NotFound},
 		"another owner's":     {Request{LocalID: "l1", Owner: "somebody"}, job.NotFound},
 		"unknown version":     {Request{Object: ark, Version: 9}, job.NotFound},
 		"negative version":    {Request{Object: ark, Version: -1}, job.Invalid},
@@ -197,6 +199,9 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		if _, err := w.Request(t.Context(), c.r); job.KindOf(err) != c.kind {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+	if _, err := w.Request(t.Context(), Request{Object: ark, User: "otto", Staff: true}); !errors.Is(err, ErrForeign) {
+		t.Errorf("staff that is no owner: got %v", err)
 	}
 	w.ready(Request{Object: large, Files: []string{"1", "2"}}) // the control
 	if page, err := w.store.List(t.Context(), job.Query{Kinds: []job.Kind{Kind}}); err != nil || len(page.Jobs) != 1 {

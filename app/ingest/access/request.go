@@ -3,6 +3,7 @@ package access
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -35,8 +36,12 @@ type Request struct {
 	Key       string   // idempotency key
 
 	User  string // owner of the user token that asks: only objects that it may use exist. Empty: all do
+	Staff bool   // objects that the user may not use exist for it: they are refused with [ErrForeign]
 	Token string // hash of the API token that asks: the package token is valid as long as it is. Empty: tied to nothing
 }
+
+// ErrForeign is the error of a request of staff for an object that it may not use.
+var ErrForeign = errors.New("its files are for its owner, for the updaters of its profile, and for admins")
 
 // spec is what a job is created with. It never changes, so that a second attempt packs the same.
 type spec struct {
@@ -150,9 +155,16 @@ func (a *App) object(ctx context.Context, r *Request) (*ingest.Object, error) {
 	if (r.Object == "") == (r.LocalID == "") {
 		return nil, invalid("an object is named by its ARK or by a local id, one of the two")
 	}
-	all, err := a.options.Holdings.Objects(ctx, ingest.ObjectQuery{
+	q := ingest.ObjectQuery{
 		ARK: r.Object, LocalID: r.LocalID, Owner: r.Owner, Limit: 2, Permit: a.options.Holdings.Permit(r.User),
-	})
+	}
+	all, err := a.options.Holdings.Objects(ctx, q)
+	if err == nil && len(all) == 0 && r.Staff && r.User != "" {
+		q.Permit = a.options.Holdings.Permit("")
+		if all, err = a.options.Holdings.Objects(ctx, q); err == nil && len(all) > 0 {
+			err = fmt.Errorf("%.200q: %w", cmp.Or(r.Object, r.LocalID), ErrForeign)
+		}
+	}
 	switch {
 	case err != nil:
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/access"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/problem"
 	"github.com/stagepost/stagepost/server/transfer"
@@ -47,12 +48,19 @@ func (s *Handlers) requestAccess(w http.ResponseWriter, r *http.Request) error {
 	if err := server.CheckName("requester", asked.Requester); err != nil {
 		return err
 	}
+	user, staff := server.UserOf(r.Context()), false
+	if user == "" && !s.Owns(r.Context(), "") { // no admin
+		user, staff = server.OwnerOf(r.Context()), true
+	}
 	st, err := app.Request(r.Context(), access.Request{
 		Object: asked.Object, LocalID: asked.LocalID, Owner: asked.Owner, Version: asked.Version, Files: asked.Files,
 		Format: asked.Format, Name: asked.Name,
-		Requester: asked.Requester, Key: asked.Key, User: server.UserOf(r.Context()),
+		Requester: asked.Requester, Key: asked.Key, User: user, Staff: staff,
 		Token: server.TokenOf(r.Context()),
 	})
+	if errors.Is(err, access.ErrForeign) {
+		return problem.Refuse(http.StatusForbidden, job.Refused, "%w", err)
+	}
 	if err != nil {
 		return err
 	}

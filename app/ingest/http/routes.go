@@ -31,7 +31,7 @@ func (s *Handlers) storageRoutes() []server.Route {
 		{Method: http.MethodGet, Pattern: "/api/v1/orphans", Who: server.Operator,
 			Doc: "Orphaned files, directories, locks, versions and messages.", Handle: s.orphans,
 			IO: openapi.IO{Out: api.Orphans{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/orphans", Who: server.Operator, Doc: "Removes the deletable " +
+		{Method: http.MethodPost, Pattern: "/api/v1/orphans", Who: server.Admin, Doc: "Removes the deletable " +
 			"orphans with level FAIL: expect (their number), note, actor.", Handle: s.fixOrphans,
 			IO: openapi.IO{In: api.FixOrphans{}, Out: api.FixedOrphans{}}},
 	}
@@ -114,9 +114,10 @@ func (s *Handlers) merrittRoutes() []server.Route {
 // accessRoutes lists the routes of packages of stored objects.
 func (s *Handlers) accessRoutes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodPost, Pattern: "/api/v1/access", Who: server.Own, Doc: "Asks for an object, a version or " +
-			"a list of files as a package: object, or local_id and owner; version, files, format (zip, tar, bag-zip, " +
-			"bag-tar), name, requester, key. Answers 202 with a token.", Handle: s.requestAccess,
+		{Method: http.MethodPost, Pattern: "/api/v1/access", Who: server.Own, Right: server.Content,
+			Doc: "Asks for an object, a version or a list of files as a package: object, or local_id and owner; " +
+				"version, files, format (zip, tar, bag-zip, bag-tar), name, requester, key. Answers 202 with a token.",
+			Handle:   s.requestAccess,
 			NoReason: "it makes a copy of what is stored, and changes nothing of it",
 			IO:       openapi.IO{In: api.AccessRequest{}, Out: api.Access{}, Status: http.StatusAccepted}},
 		{Method: http.MethodGet, Pattern: "/api/v1/access/{token}", Who: server.Anyone, Doc: "What became of the " +

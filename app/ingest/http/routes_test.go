@@ -12,6 +12,7 @@ import (
 // allowed lists, independently of the routes, which roles may use what is below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
 	"/api/v1/orphans":                "oa",
+	"POST /api/v1/orphans":           "a",
 	"/api/v1/storage":                "oa",
 	"POST /api/v1/storage":           "a",
 	"/api/v1/hooks":                  "oa",

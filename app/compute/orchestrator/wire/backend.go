@@ -122,10 +122,18 @@ type Result struct {
 	Modified time.Time
 }
 
-// Caller is who sends a request: an owner who sees the own jobs, or an operator who sees all.
+// Caller is who sends a request: an owner who sees the own jobs, an operator who sees all, or an admin who also
+// downloads the files of all.
 type Caller struct {
 	Owner string // whose an upload is; empty: an operator's for the user of its user_id
 	All   bool
+	Files bool
+}
+
+// reads reports whether the sender of a request may download the files of an owner.
+func reads(ctx context.Context, owner string) bool {
+	c, known := CallerOf(ctx)
+	return !known || c.Files || c.Owner == owner
 }
 
 type callerKey struct{}

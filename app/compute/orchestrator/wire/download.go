@@ -12,10 +12,19 @@ func notFound(w http.ResponseWriter, id uint32) {
 	answerStatus(w, http.StatusNotFound, 0, Unknown, fmt.Sprintf("Job %d not found in the database", id))
 }
 
+// forbidden answers an operator who asks for files of another user.
+func forbidden(w http.ResponseWriter, id uint32, s Status) {
+	answerStatus(w, http.StatusForbidden, id, s, "The files are for the owner of the job and for admins")
+}
+
 // download gives the ZIP of a Completed job and the state of any other, also of one that failed.
 func (u *users) download(w http.ResponseWriter, r *http.Request, id uint32, v View) {
 	if v.Status != Completed {
 		u.state(w, id, v)
+		return
+	}
+	if !reads(r.Context(), v.Owner) {
+		forbidden(w, id, v.Status)
 		return
 	}
 	res, err := u.b.Result(r.Context(), id)
@@ -77,7 +86,11 @@ func serveZIP(w http.ResponseWriter, r *http.Request, res Result, c Compat) {
 }
 
 // partial passes on what a job has made so far. The status in its bodies is always Unknown.
-func (u *users) partial(w http.ResponseWriter, r *http.Request, id uint32, _ View) {
+func (u *users) partial(w http.ResponseWriter, r *http.Request, id uint32, v View) {
+	if !reads(r.Context(), v.Owner) {
+		forbidden(w, id, v.Status)
+		return
+	}
 	err := streamZIP(w, r, func(begin func() io.Writer) error { return u.b.Partial(r.Context(), id, begin) })
 	switch {
 	case err == nil:

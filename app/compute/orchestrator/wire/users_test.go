@@ -249,7 +249,7 @@ func TestOwners(t *testing.T) {
 		case "operator":
 			return Caller{All: true}, nil
 		default:
-			return Caller{Owner: name, All: name == "admin"}, nil
+			return Caller{Owner: name, All: name == "admin", Files: name == "admin"}, nil
 		}
 	}
 	addr := listen(t, Users(b, Options{Who: who, Compat: Strict}))
@@ -271,9 +271,19 @@ func TestOwners(t *testing.T) {
 		want{call[0], call[1], 401, jsonMedia, statusBody(0, "Unknown", "Missing or invalid token"), ""}.check(t,
 			ask(t, addr, call[0], call[1]))
 		for _, name := range []string{"ann", "admin", "operator"} { // the control: it is there
-			if g := ask(t, addr, call[0], call[1], "X-Name: "+name); g.Code != 200 {
+			code := 200
+			if call[1] == "/download_partial/1" && name == "operator" { // the other download gives the state
+				code = 403
+			}
+			if g := ask(t, addr, call[0], call[1], "X-Name: "+name); g.Code != code {
 				t.Errorf("%v for %s: %v", call, name, g)
 			}
+		}
+	}
+	b.add(View{Status: Completed, Owner: "ann"})
+	for name, code := range map[string]int{"ann": 200, "admin": 200, "operator": 403, "bob": 404} {
+		if g := ask(t, addr, "GET", "/download/2", "X-Name: "+name); g.Code != code {
+			t.Errorf("the results for %s: %v", name, g)
 		}
 	}
 	if g := ask(t, addr, "GET", "/health"); g.Code != 200 {
