@@ -192,6 +192,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		s.permitted(r.Context(), &x, j.Owner)
 	}
 	withhold(r.Context(), x.Chain)
+	s.offer(r.Context(), &x)
 	x.Blockers = listed(x.Blockers)
 	x.Not = listed(x.Not)
 	x.Moves = listed(x.Moves)

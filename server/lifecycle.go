@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"slices"
@@ -99,7 +100,7 @@ func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := draw.View{Current: j.Position, By: lifecycle.Operator | lifecycle.Owner}
+	view := draw.View{Current: j.Position, By: cmp.Or(actsAs(r.Context()), lifecycle.Operator|lifecycle.Owner)}
 	for _, e := range history {
 		if at.IsZero() || !e.At.After(at) {
 			view.Path = append(view.Path, lifecycle.Taken{Event: e.Event, By: e.By})
