@@ -219,7 +219,9 @@ func set(j *Job, f *Fields) {
 	assign(&j.Retries, f.Retries)
 	assign(&j.Children.Expected, f.Expected)
 	assign(&j.Group, f.Group)
-	assign(&j.Bytes, f.Bytes)
+	if f.Bytes != nil {
+		j.Bytes = countedBytes(*f.Bytes)
+	}
 	if f.Tags != nil {
 		j.Tags = f.Tags
 		if len(f.Tags) == 0 {
@@ -267,10 +269,16 @@ func words(states []lifecycle.State) string {
 	return text
 }
 
+// mostBytes bounds the size of one job, 1 PiB: the tally of 8,000 such jobs still fits.
+const mostBytes = 1 << 50
+
+// countedBytes returns the size that a record has for n bytes.
+func countedBytes(n int64) int64 { return min(max(n, 0), mostBytes) }
+
 // New completes the record of a new job: first history entry, version, times. The caller sets ID, Kind, Position,
 // Definition and further fields; the store sets Number, unless the job brings its own.
 func New(j Job, by lifecycle.Actor, actor string, at time.Time) (Job, Event) {
-	j.Version, j.Epoch, j.Seq = 1, 0, 1
+	j.Version, j.Epoch, j.Seq, j.Bytes = 1, 0, 1, countedBytes(j.Bytes)
 	j.Created, j.Changed, j.Entered = at, at, at
 	e := Event{Job: j.ID, Seq: 1, Event: Create, To: j.State, By: by, Actor: actor, At: at.Truncate(time.Microsecond)}
 	e.Seal(Hash{})

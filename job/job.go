@@ -53,8 +53,9 @@ type Job struct {
 	Tags []string `json:"tags,omitempty"`
 	// labels that a worker must have to claim it, sorted, each once; they never change
 	Requires []string `json:"requires,omitempty"`
-	Bytes    int64    `json:"bytes,omitempty"` // of the work, as far as known; summed in the tallies
-	Key      string   `json:"key,omitempty"`   // idempotency key, unique within kind and owner
+	// of the work, as far as known; summed in the tallies; a larger size than 1 PiB counts as 1 PiB
+	Bytes int64  `json:"bytes,omitempty"`
+	Key   string `json:"key,omitempty"` // idempotency key, unique within kind and owner
 
 	Version int64     `json:"version"` // incremented by every change of the record except a renewal
 	Epoch   int64     `json:"epoch"`   // fencing token: incremented by every claim and by every transition without one

@@ -60,8 +60,11 @@ var (
 type InUse = dirowner.InUse
 
 // Open opens the store in dir, which it creates if necessary. Kinds of error: Unavailable (another process has it, no
-// access), Internal (the database is missing, damaged, or from a newer version).
+// access), Internal (the database is missing, damaged, or from a newer version), Invalid (dir is empty).
 func Open(dir string, options Options) (*Store, error) {
+	if dir == "" {
+		return nil, job.Errorf(job.Invalid, "open", "", "the store needs a directory")
+	}
 	s := &Store{
 		dir: dir, options: options.withDefaults(), names: newNames(), lines: &lines{},
 		overlay: &overlay{fresh: newGeneration()}, deaths: make(chan error, 1), stopped: make(chan struct{}),

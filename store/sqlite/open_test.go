@@ -266,3 +266,10 @@ func TestViewName(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenNeedsADirectory checks the error for an empty name.
+func TestOpenNeedsADirectory(t *testing.T) {
+	if _, err := Open("", Options{}); job.KindOf(err) != job.Invalid || !strings.Contains(err.Error(), "needs a directory") {
+		t.Errorf("got %v", err)
+	}
+}
