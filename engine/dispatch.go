@@ -313,8 +313,16 @@ func (e *Engine) chain(t *transition) {
 		return
 	}
 	if e.chains.Load() {
-		t.continueBy(e.name, e.options.Labels, e.options.Lease, e.kindsNow().limits)
+		t.continueBy(e.name, e.options.Labels, e.options.Lease, e.limitsOf(t.work.kind()))
 	}
+}
+
+// limitsOf returns the limits of a kind: the ones that a claim of a job of this kind can be subject to.
+func (e *Engine) limitsOf(k job.Kind) []job.Limit {
+	if w := e.workOf(k); w != nil {
+		return w.Limits
+	}
+	return nil
 }
 
 // commit passes the change to the store. If the store does not answer, commit reads the record and the history: while

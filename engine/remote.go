@@ -215,7 +215,7 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *rem
 	has := job.Tagged(slices.Concat(w.Requires[j.State], j.Requires)...)
 	if r.Again && t.Event != "" && t.To.State != t.From && w.handsOut(t.To.State) &&
 		!w.policyFor(t.To.State).Serial && len(w.missing(t.To.State, has)) == 0 {
-		t.continueBy(worker, has, e.options.Lease, e.kindsNow().limits)
+		t.continueBy(worker, has, e.options.Lease, e.limitsOf(j.Kind))
 	}
 	return t, nil
 }

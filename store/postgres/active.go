@@ -65,28 +65,34 @@ func identity(l *job.Limit) string {
 	return fmt.Sprintf("%q %q %q %q %q %t %t", l.Guard, l.Occupy, l.Group, l.Owner, l.Tag, l.PerGroup, l.PerOwner)
 }
 
-// limited returns limits with their counts, in order.
-func (v *view) limited(limits []job.Limit) ([]*limit, error) {
-	for i := range limits { // what is counted later would not be in the counts of limits
-		if err := v.count(limits[i].Kind, v.of(limits[i].Kind), limits[i].Occupy); err != nil {
-			return nil, err
+// limited returns the limits of some kinds with their counts, by kind and in order.
+func (v *view) limited(limits []job.Limit, of func(job.Kind) bool) (map[job.Kind][]*limit, error) {
+	all := map[job.Kind][]*limit{}
+	for i := range limits {
+		if l := &limits[i]; of(l.Kind) {
+			all[l.Kind] = append(all[l.Kind], &limit{Limit: *l})
 		}
 	}
-	all := make([]*limit, len(limits))
-	for i := range limits {
-		l := &limits[i]
-		a, key := v.of(l.Kind), identity(l)
-		m := a.limits[key]
-		if m == nil {
-			m = &limit{Limit: *l, counts: map[share]int{}}
-			for _, c := range a.lanes {
-				if n := m.of(c); n != 0 {
-					m.counts[m.share(c.laneKey)] += n
+	// first all counts: what is counted later would not be in those of limits
+	if err := v.count(all); err != nil {
+		return nil, err
+	}
+	for kind, some := range all {
+		a := v.of(kind)
+		for _, l := range some {
+			key := identity(&l.Limit)
+			m := a.limits[key]
+			if m == nil {
+				m = &limit{Limit: l.Limit, counts: map[share]int{}}
+				for _, c := range a.lanes {
+					if n := m.of(c); n != 0 {
+						m.counts[m.share(c.laneKey)] += n
+					}
 				}
+				a.limits[key] = m
 			}
-			a.limits[key] = m
+			l.counts = m.counts
 		}
-		all[i] = &limit{Limit: *l, counts: m.counts}
 	}
 	return all, nil
 }
@@ -102,59 +108,68 @@ func (v *view) of(kind job.Kind) *active {
 }
 
 const (
-	selectClaimed = `SELECT j.lane, l.state, l.grp, l.owner, l.tags, l.crowd, l.suspect, j.n FROM
- (SELECT lane, count(*) AS n FROM job_now WHERE kind = $1 AND worker <> '' GROUP BY lane) j
+	selectClaimed = `SELECT l.kind, j.lane, l.state, l.grp, l.owner, l.tags, l.crowd, l.suspect, j.n FROM
+ (SELECT lane, count(*) AS n FROM job_now WHERE kind = ANY ($1) AND worker <> '' GROUP BY lane) j
  JOIN lane l ON l.id = j.lane`
 	// the condition on ended is that of no index: one of all jobs that have not ended would be read as a whole
-	selectOccupied = `SELECT j.lane, l.state, l.grp, l.owner, l.tags, l.crowd, l.suspect, j.n FROM
+	selectOccupied = `SELECT l.kind, j.lane, l.state, l.grp, l.owner, l.tags, l.crowd, l.suspect, j.n FROM
  (SELECT lane, count(*) AS n FROM job_now WHERE kind = $1 AND state = ANY ($2) AND ended + 0 = 0 GROUP BY lane) j
  JOIN lane l ON l.id = j.lane`
 )
 
-// count reads the claimed jobs of a kind and all jobs of its states, unless that was done.
-func (v *view) count(kind job.Kind, a *active, states []lifecycle.State) error {
-	if a.states == nil {
-		a.states = map[lifecycle.State]bool{}
-		err := v.lanes(kind, a, func(c *counted, n int) { c.claimed += n }, selectClaimed, pg.Stored(string(kind)))
-		if err != nil {
-			return err
+// count reads the claimed jobs of kinds and all jobs of the states that their limits occupy, unless that was done: in
+// one round trip.
+func (v *view) count(limits map[job.Kind][]*limit) error {
+	var p pgx.Batch
+	var kinds []string
+	for kind, some := range limits {
+		a := v.of(kind)
+		if a.states == nil {
+			a.states = map[lifecycle.State]bool{}
+			kinds = append(kinds, pg.Stored(string(kind)))
+			clear(a.limits)
 		}
-		clear(a.limits)
-	}
-	var missing []lifecycle.State
-	for _, s := range states {
-		if !a.states[s] {
-			a.states[s] = true
-			missing = append(missing, s)
+		var missing []lifecycle.State
+		for _, l := range some {
+			for _, s := range l.Occupy {
+				if !a.states[s] {
+					a.states[s] = true
+					missing = append(missing, s)
+				}
+			}
+		}
+		if len(missing) > 0 {
+			clear(a.limits)
+			v.queueLanes(&p, func(c *counted, n int) { c.size += n }, selectOccupied, pg.Stored(string(kind)),
+				storedAll(missing))
 		}
 	}
-	if len(missing) == 0 {
+	if len(kinds) > 0 {
+		v.queueLanes(&p, func(c *counted, n int) { c.claimed += n }, selectClaimed, kinds)
+	}
+	if p.Len() == 0 {
 		return nil
 	}
-	clear(a.limits)
-	return v.lanes(kind, a, func(c *counted, n int) { c.size += n }, selectOccupied, pg.Stored(string(kind)),
-		storedAll(missing))
+	return v.q.SendBatch(v.ctx, &p).Close()
 }
 
-// lanes adds the counts of a statement.
-func (v *view) lanes(kind job.Kind, a *active, add func(*counted, int), statement string, args ...any) error {
-	rows, err := v.q.Query(v.ctx, statement, args...)
-	if err != nil {
+// queueLanes adds a statement that adds counts.
+func (v *view) queueLanes(p *pgx.Batch, add func(*counted, int), statement string, args ...any) {
+	p.Queue(statement, args...).Query(func(rows pgx.Rows) error {
+		var id pgtype.UUID
+		var n int
+		k := laneKey{}
+		_, err := pgx.ForEachRow(rows, []any{(*string)(&k.Kind), &id, (*string)(&k.State), &k.group, &k.owner, &k.tags,
+			(*string)(&k.crowd), &k.suspect, &n}, func() error {
+			v.visits++
+			key := k
+			key.original()
+			key.Kind = job.Kind(pg.Original(string(k.Kind)))
+			add(v.of(key.Kind).lane(id.Bytes, &key), n)
+			return nil
+		})
 		return err
-	}
-	var id pgtype.UUID
-	var n int
-	k := laneKey{}
-	_, err = pgx.ForEachRow(rows, []any{&id, (*string)(&k.State), &k.group, &k.owner, &k.tags, (*string)(&k.crowd),
-		&k.suspect, &n}, func() error {
-		v.visits++
-		key := k
-		key.original()
-		key.Kind = kind
-		add(a.lane(id.Bytes, &key), n)
-		return nil
 	})
-	return err
 }
 
 func (k *laneKey) original() {
@@ -180,7 +195,9 @@ func (v *view) shift(id laneID, k *laneKey, jobs, claimed int) {
 		c.size, c.claimed = c.size+jobs, c.claimed+claimed
 		if after := l.of(c); after != before {
 			l.counts[l.share(k)] += after - before
-			v.released = v.released || after < before
+			if after < before {
+				v.released[k.Kind] = true
+			}
 		}
 		c.size, c.claimed = c.size-jobs, c.claimed-claimed
 	}

@@ -19,18 +19,27 @@ type entering struct {
 	n     int    // how many jobs may be claimed
 }
 
-// selectAhead reads the first lanes of several states as selectByTurn does, with the number of the state: those of jobs
-// that require no labels.
-const selectAhead = `SELECT v.i, s.suspect, ` + laneColumns + `
-FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS v (kind, state, i)
-CROSS JOIN unnest(ARRAY[false, true]) AS s (suspect)
-CROSS JOIN LATERAL (SELECT * FROM lane WHERE kind = v.kind AND state = v.state AND requires = '' AND
-  suspect = s.suspect AND waiting AND NOT held ORDER BY priority, turn, first, id LIMIT $3) l
+// The first lanes of several sources, as selectByTurn and selectByAge read them, with the number of the source.
+const (
+	selectManyByTurn = `SELECT v.i, ` + laneColumns + manyLanes + `ORDER BY priority, turn, first, id LIMIT $5) l
 LEFT JOIN turn t ON t.owner = l.owner
 LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
   WHERE j.lane = l.id AND j.waits = 1 AND (j.priority, j.n) >= (l.priority, l.first)
-  ORDER BY j.priority, j.n LIMIT $4) h ON true
-ORDER BY v.i, s.suspect, l.priority, l.turn, l.first, l.id, h.priority, h.n`
+  ORDER BY j.priority, j.n LIMIT $6) h ON true
+ORDER BY v.i, l.priority, l.turn, l.first, l.id, h.priority, h.n`
+	selectManyByAge = `SELECT v.i, ` + laneColumnsByAge + manyLanes + `ORDER BY entered, eldest, id LIMIT $5) l
+LEFT JOIN turn t ON t.owner = l.owner
+LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
+  WHERE j.lane = l.id AND j.waits = 1 AND (j.entered, j.n) >= (l.entered, l.eldest)
+  ORDER BY j.entered, j.n LIMIT $6) h ON true
+ORDER BY v.i, l.entered, l.eldest, l.id, h.entered, h.n`
+
+	manyLanes = `
+FROM unnest($1::text[], $2::text[], $3::text[], $4::boolean[])
+  WITH ORDINALITY AS v (kind, state, requires, suspect, i)
+CROSS JOIN LATERAL (SELECT * FROM lane WHERE kind = v.kind AND state = v.state AND requires = v.requires AND
+  suspect = v.suspect AND waiting AND NOT held `
+)
 
 // readAhead reads what claims of the operations need, as far as no limit decides that, in the same round trip as their
 // records. What it leaves out is read when a claim needs it.
@@ -58,37 +67,48 @@ func (b *batch) readAhead(p *pgx.Batch, ops []*operation) {
 	if len(all) == 0 {
 		return
 	}
-	p.Queue(selectAhead, values(all, func(k *job.KindState) string { return pg.Stored(string(k.Kind)) }),
-		values(all, func(k *job.KindState) string { return pg.Stored(string(k.State)) }), firstLanes, jobs).Query(
-		func(rows pgx.Rows) error { return b.setAhead(rows, all, jobs) })
+	var sources []*source
+	for _, state := range all {
+		for _, suspect := range []bool{false, true} {
+			s := newSource(sourceKey{state, "", suspect, byTurn})
+			sources = append(sources, s)
+			b.sources[s.sourceKey] = s
+		}
+	}
+	b.queueMany(p, sources, jobs)
 	if len(owners) > 0 {
 		names := slices.Sorted(maps.Keys(owners))
 		p.Queue(selectTurns, storedAll(names)).Query(func(rows pgx.Rows) error { return b.setTurns(rows, names) })
 	}
 }
 
-// setAhead makes the view use the lanes that were read ahead.
-func (v *view) setAhead(rows pgx.Rows, of []job.KindState, asked int) error {
-	for _, state := range of {
-		for _, suspect := range []bool{false, true} {
-			s := newSource(sourceKey{state, "", suspect, byTurn})
-			s.ended = true
-			v.sources[s.sourceKey] = s
-		}
+// queueMany adds a statement that reads the first lanes of sources of one order, and some jobs of each lane.
+func (v *view) queueMany(p *pgx.Batch, of []*source, jobs int) {
+	statement := selectManyByTurn
+	if of[0].order == byAge {
+		statement = selectManyByAge
 	}
-	_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (bool, error) {
-		var i int
-		var suspect bool
-		var r laneRow
-		if err := r.scan(row, &i, &suspect); err != nil {
-			return false, err
-		}
-		s := v.sources[sourceKey{of[i-1], "", suspect, byTurn}]
-		v.addLane(s, &r, asked)
-		s.ended = len(s.lanes) < firstLanes
-		return true, nil
-	})
-	return err
+	suspects := make([]bool, len(of))
+	for i, s := range of {
+		suspects[i] = s.suspect
+	}
+	p.Queue(statement, values(of, func(s **source) string { return pg.Stored(string((*s).Kind)) }),
+		values(of, func(s **source) string { return pg.Stored(string((*s).State)) }),
+		values(of, func(s **source) string { return (*s).requires }), suspects, firstLanes, jobs).Query(
+		func(rows pgx.Rows) error {
+			_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (bool, error) {
+				var i int
+				var r laneRow
+				if err := r.scan(row, &i); err != nil {
+					return false, err
+				}
+				return v.addLane(of[i-1], &r, jobs), nil
+			})
+			for _, s := range of {
+				s.ended = len(s.lanes) < firstLanes
+			}
+			return err
+		})
 }
 
 // newSource returns a source that has read nothing.

@@ -125,8 +125,9 @@ func (b *batch) lock(p *pgx.Batch, kinds []job.Kind) {
 		hashes = append(hashes, hash(string(k)))
 	}
 	slices.Sort(hashes)
-	for _, h := range slices.Compact(hashes) {
-		p.Queue("SELECT pg_advisory_xact_lock($1, $2)", int32(lockClaims), h)
+	if len(hashes) > 0 {
+		p.Queue("SELECT pg_advisory_xact_lock($1, h) FROM unnest($2::int[]) AS h", int32(lockClaims),
+			slices.Compact(hashes))
 	}
 }
 

@@ -29,7 +29,7 @@ func labelsOf(text string) []string {
 
 // fits reports whether the worker of the claim may have jobs of a lane, as far as states and labels are concerned.
 func (t *terms) fits(k *laneKey) bool {
-	return slices.Contains(t.From, k.KindState) &&
+	return t.places[k.KindState] &&
 		(k.requires == "" || len(job.Lacking(labelsOf(k.requires), t.Labels)) == 0)
 }
 

@@ -207,7 +207,7 @@ func (r *reader) peek(c *job.Claim, id job.ID) (f job.Forecast, err error) {
 		v.given[place] = n
 	}
 	r.s.mu.Unlock()
-	limits, err := v.limited(c.Limits)
+	t, err := v.terms(c)
 	if err != nil {
 		return f, err
 	}
@@ -217,14 +217,18 @@ func (r *reader) peek(c *job.Claim, id job.ID) (f job.Forecast, err error) {
 	}
 	if len(found) > 0 && !found[0].job.Ended && !found[0].job.Claimed() {
 		of := newChanged(&found[0].job, found[0].n, found[0].crowd, c.Now)
-		f.Limits = uses(limits, of.key)
+		limits, err := v.limited(c.Limits, func(k job.Kind) bool { return k == of.key.Kind })
+		if err != nil {
+			return f, err
+		}
+		f.Limits = uses(limits[of.key.Kind], of.key)
 		if h := of.key.held(v.holds, c.Now, &of.candidate); h != nil {
 			one := *h
 			f.Hold = &one
 		}
 	}
 	v.turn = math.MaxInt64 / 2 // after all turns that were given
-	picked, err := v.pick(&terms{Claim: c, now: c.Now, limits: limits, taken: map[job.ID]bool{}})
+	picked, err := v.pick(t)
 	for _, g := range picked {
 		f.Next = append(f.Next, g.id)
 	}

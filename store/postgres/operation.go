@@ -98,9 +98,13 @@ func wrapped(name string, err error) error {
 }
 
 // guarding returns the kinds of limits under which jobs of a state may not be claimed.
-func guarding(kinds []job.Kind, limits []job.Limit, from ...job.KindState) []job.Kind {
+func guarding(limits []job.Limit, from []job.KindState) (kinds []job.Kind) {
+	states := map[job.Kind][]job.KindState{}
+	for _, place := range from {
+		states[place.Kind] = append(states[place.Kind], place)
+	}
 	for i := range limits {
-		for _, place := range from {
+		for _, place := range states[limits[i].Kind] {
 			k := laneKey{KindState: place, group: limits[i].Group, owner: limits[i].Owner}
 			if limits[i].Tag != "" && place.Kind == limits[i].Kind || k.guards(&limits[i]) {
 				kinds = append(kinds, limits[i].Kind)
@@ -149,11 +153,10 @@ func (o *operation) chain(c *job.Chain, to entering, at time.Time) {
 	o.queue, o.holds, o.until = true, max(o.holds, shared), later(o.until, at)
 	known := len(o.kinds)
 	for i := range c.Limits { // the kind of the job is that of the limits, if any applies
-		at := to.KindState
-		if at.Kind == "" {
-			at.Kind = c.Limits[i].Kind
+		if kind := c.Limits[i].Kind; to.Kind == "" || to.Kind == kind {
+			at := []job.KindState{{Kind: kind, State: to.State}}
+			o.kinds = append(o.kinds, guarding(c.Limits[i:i+1], at)...)
 		}
-		o.kinds = guarding(o.kinds, c.Limits[i:i+1], at)
 	}
 	if len(o.kinds) == known {
 		o.entering = append(o.entering, to)
@@ -215,8 +218,8 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 	if c.N <= 0 || len(c.From) == 0 {
 		return nil, nil
 	}
-	o := &operation{holds: shared, kinds: guarding(nil, c.Limits, c.From...), queue: true, until: c.Now}
-	if len(o.kinds) == 0 && c.Suspects != job.OnlySuspects {
+	o := &operation{holds: shared, kinds: guarding(c.Limits, c.From), queue: true, until: c.Now}
+	if len(o.kinds) == 0 && c.Suspects != job.OnlySuspects && len(c.From) <= fewPlaces {
 		for _, from := range c.From {
 			o.entering = append(o.entering, entering{KindState: from, n: c.N})
 		}

@@ -1,10 +1,8 @@
 package postgres
 
 import (
-	"fmt"
 	"maps"
 	"math"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -95,20 +93,9 @@ func (v *view) first(t *terms, o order) (best grant, err error) {
 // readied returns the sources of a claim, each with its first lanes. What was left out because of limits is read again
 // if a limit may have become free since.
 func (v *view) readied(t *terms, o order) (all []*source, err error) {
-	if v.released {
-		v.dropShut()
-		v.released = false
-	}
-	limits := ""
-	for _, l := range t.limits {
-		limits += fmt.Sprintln(identity(&l.Limit), l.Max)
-	}
-	if limits != v.shut {
-		v.dropShut()
-		v.shut = limits
-	}
+	v.dropShut(t)
 	var missing []*source
-	for _, place := range t.From {
+	for _, place := range t.order {
 		sets, err := v.sets(t, place)
 		if err != nil {
 			return nil, err
@@ -125,9 +112,7 @@ func (v *view) readied(t *terms, o order) (all []*source, err error) {
 					missing = append(missing, s)
 					v.sources[key] = s
 				}
-				if !slices.Contains(all, s) {
-					all = append(all, s)
-				}
+				all = append(all, s)
 			}
 		}
 	}
@@ -137,9 +122,20 @@ func (v *view) readied(t *terms, o order) (all []*source, err error) {
 	return all, v.readTurns(t)
 }
 
-// dropShut lets the sources be read again that left lanes out because of limits.
-func (v *view) dropShut() {
-	maps.DeleteFunc(v.sources, func(_ sourceKey, s *source) bool { return s.shut })
+// dropShut lets the sources be read again that left lanes out because of limits, if the limits of their kind are others
+// now, or count fewer jobs.
+func (v *view) dropShut(t *terms) {
+	again := map[job.Kind]bool{}
+	for kind, same := range t.same {
+		if v.released[kind] || v.shut[kind] != same {
+			again[kind] = true
+		}
+		delete(v.released, kind)
+		v.shut[kind] = same
+	}
+	if len(again) > 0 {
+		maps.DeleteFunc(v.sources, func(k sourceKey, s *source) bool { return s.shut && again[k.Kind] })
+	}
 }
 
 const selectTurns = "SELECT owner, at FROM turn WHERE owner = ANY ($1)"
@@ -181,6 +177,10 @@ func (v *view) setTurns(rows pgx.Rows, of []string) error {
 const laneColumns = `l.id, l.grp, l.owner, l.tags, l.crowd, l.priority, l.turn, l.first, coalesce(t.at, 0),
   h.n, h.id, h.parent, h.priority, h.entered`
 
+// laneColumnsByAge are those with the rank of the order by age.
+const laneColumnsByAge = `l.id, l.grp, l.owner, l.tags, l.crowd, l.entered, l.eldest, 0::bigint, coalesce(t.at, 0),
+  h.n, h.id, h.parent, h.priority, h.entered`
+
 // The lanes of a state after a rank, each with the turn of its owner and its first jobs: a row for each job, and one
 // for a lane without jobs.
 const (
@@ -193,8 +193,7 @@ LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_no
   WHERE j.lane = l.id AND j.waits = 1 AND (j.priority, j.n) >= (l.priority, l.first)
   ORDER BY j.priority, j.n LIMIT $11) h ON true
 ORDER BY l.priority, l.turn, l.first, l.id, h.priority, h.n`
-	selectByAge = `SELECT l.id, l.grp, l.owner, l.tags, l.crowd, l.entered, l.eldest, 0::bigint, coalesce(t.at, 0),
-  h.n, h.id, h.parent, h.priority, h.entered
+	selectByAge = `SELECT ` + laneColumnsByAge + `
 FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND requires = $12 AND suspect = $3 AND waiting AND NOT held AND
   (entered, eldest, id) > ($4, $5, $7) AND $6::bigint IS NOT NULL AND NOT owner = ANY ($8) AND NOT grp = ANY ($9)
   ORDER BY entered, eldest, id LIMIT $10) l
@@ -208,6 +207,9 @@ ORDER BY l.entered, l.eldest, l.id, h.entered, h.n`
 // extend reads the next lanes of sources, in one round trip.
 func (v *view) extend(t *terms, sources []*source) error {
 	p := &pgx.Batch{}
+	if len(sources) > fewPlaces {
+		sources = v.queueFirst(p, t, sources)
+	}
 	for _, s := range sources {
 		v.queueNext(p, t, s)
 	}
@@ -215,6 +217,24 @@ func (v *view) extend(t *terms, sources []*source) error {
 		return nil
 	}
 	return v.q.SendBatch(v.ctx, p).Close()
+}
+
+// queueFirst adds a statement that reads the first lanes of sources, of those for which nothing is left out. It returns
+// the other sources.
+func (v *view) queueFirst(p *pgx.Batch, t *terms, sources []*source) (rest []*source) {
+	var first []*source
+	for _, s := range sources {
+		owners, groups, closed := v.leftOut(t, s)
+		if len(s.lanes) > 0 || s.order == byPriority || len(owners)+len(groups) > 0 || closed {
+			rest = append(rest, s)
+		} else {
+			first = append(first, s)
+		}
+	}
+	if len(first) > 0 {
+		v.queueMany(p, first, max(fewJobs, min(t.N+1, mostJobs)))
+	}
+	return rest
 }
 
 // queueNext adds the statement that reads the next lanes of a source.
@@ -292,7 +312,7 @@ func (v *view) addLane(s *source, r *laneRow, asked int) (another bool) {
 // themselves; closed means that none are.
 func (v *view) leftOut(t *terms, s *source) (owners, groups []string, closed bool) {
 	owners, groups = []string{}, []string{}
-	for _, l := range t.limits {
+	for _, l := range t.limits[s.Kind] {
 		any := laneKey{KindState: s.KindState, group: l.Group, owner: l.Owner}
 		if l.Tag != "" || !any.guards(&l.Limit) || l.PerGroup && l.PerOwner {
 			continue

@@ -92,12 +92,11 @@ func newChanged(j *job.Job, n int64, crowd job.ID, now time.Time) *changed {
 
 // canChain reports whether a job may be claimed by the worker that moved or created it.
 func (b *batch) canChain(w *rules.JobWrite, c *changed, now time.Time) (bool, error) {
-	limits, err := b.limited(w.Chain.Limits)
+	t, err := b.terms(&job.Claim{N: 1, From: []job.KindState{c.key.KindState}, Labels: w.Chain.Labels,
+		Limits: w.Chain.Limits, Now: now})
 	if err != nil {
 		return false, err
 	}
-	t := &terms{Claim: &job.Claim{N: 1, From: []job.KindState{c.key.KindState}, Labels: w.Chain.Labels,
-		Limits: w.Chain.Limits}, now: now, limits: limits}
 	if !c.ready || !t.fits(c.key) || !b.open(t, c.key) || c.key.held(b.view.holds, now, &c.candidate) != nil {
 		return false, nil
 	}
@@ -116,11 +115,10 @@ ORDER BY m.id FOR UPDATE OF j SKIP LOCKED`
 // claim leases the jobs that a claim is granted. Jobs that another server has locked are passed over: it claims them,
 // or changes them otherwise.
 func (b *batch) claim(c *job.Claim) ([]*job.Job, error) {
-	limits, err := b.limited(c.Limits)
+	t, err := b.terms(c)
 	if err != nil {
 		return nil, err
 	}
-	t := &terms{Claim: c, now: c.Now, limits: limits, taken: map[job.ID]bool{}}
 	given, turns := maps.Clone(b.given), maps.Clone(b.turns)
 	for {
 		picked, err := b.pick(t)

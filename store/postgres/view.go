@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -31,9 +30,9 @@ type view struct {
 	fresh   map[laneID]*laneState // lanes with such jobs that can be claimed
 	sources map[sourceKey]*source
 	fitting map[setsKey][]string
-	shut    string // identity of the limits that sources left lanes out for
-	// some limit counts fewer jobs than before: lanes that were left out may be free
-	released bool
+	shut    map[job.Kind]string // identity of the limits that sources left lanes out for
+	// some limit of the kind counts fewer jobs than before: lanes that were left out may be free
+	released map[job.Kind]bool
 	visits   int64 // lanes that were visited
 }
 
@@ -50,7 +49,8 @@ type changed struct {
 func newView(ctx context.Context, q querier) *view {
 	return &view{q: q, ctx: ctx, actives: map[job.Kind]*active{}, given: map[job.KindState]int{},
 		turns: map[string]int64{}, granted: map[string]bool{}, changed: map[job.ID]*changed{},
-		fresh: map[laneID]*laneState{}, sources: map[sourceKey]*source{}, fitting: map[setsKey][]string{}}
+		fresh: map[laneID]*laneState{}, sources: map[sourceKey]*source{}, fitting: map[setsKey][]string{},
+		shut: map[job.Kind]string{}, released: map[job.Kind]bool{}}
 }
 
 // laneState is a lane with its next jobs.
@@ -99,14 +99,6 @@ func (l *laneState) drop(id job.ID) {
 			return
 		}
 	}
-}
-
-// terms are the conditions of a claim.
-type terms struct {
-	*job.Claim
-	now    time.Time
-	limits []*limit
-	taken  map[job.ID]bool // jobs that this claim has, or that other servers claim now
 }
 
 // grant is a job that a claim is granted.
@@ -174,7 +166,7 @@ func (v *view) eldest(t *terms) (g grant, err error) {
 		return grant{}, err
 	}
 	for _, place := range t.From {
-		v.given[place] = 0
+		delete(v.given, place)
 	}
 	return g, nil
 }
@@ -184,7 +176,7 @@ func (v *view) open(t *terms, k *laneKey) bool {
 	if t.Suspects == job.NoSuspects && k.suspect || t.Suspects == job.OnlySuspects && !k.suspect {
 		return false
 	}
-	for _, l := range t.limits {
+	for _, l := range t.limits[k.Kind] {
 		if l.full(k) {
 			return false
 		}

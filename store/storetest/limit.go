@@ -5,12 +5,14 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 var limitTests = []test{
+	{"of many kinds, each counts its own", limitKinds},
 	{"a number of claimed jobs", limitTotal},
 	{"only jobs of its kind", limitKind},
 	{"guarded states only", limitGuard},
@@ -271,4 +273,61 @@ func count(jobs []job.Job, match func(job.Job) bool) int {
 		}
 	}
 	return n
+}
+
+// limitKinds claims jobs of many kinds, each with a limit of its own.
+func limitKinds(w *harness) {
+	const kinds = 30
+	var list []job.Created
+	c := w.asks("w1", 1000, nil)
+	c.From, c.Ageing = nil, job.Ageing{Share: 3, Patience: time.Nanosecond}
+	kind := func(i int) job.Kind { return job.Kind(fmt.Sprint("kind", i)) }
+	for i := range kinds {
+		for k := range 4 {
+			one := w.made(Step, owner(fmt.Sprint("o", k%2)), func(j *job.Job) { j.Kind = kind(i) })
+			if i%5 != 4 { // of others there are none
+				list = append(list, one)
+			}
+		}
+		c.From = append(c.From, job.KindState{Kind: kind(i), State: running}, job.KindState{Kind: kind(i), State: waiting})
+		c.Limits = append(c.Limits, job.Limit{Name: "all", Kind: kind(i), Max: i % 5})
+		if i%2 == 0 {
+			c.Limits = append(c.Limits, job.Limit{Name: "each", Kind: kind(i), PerOwner: true, Max: 1})
+		}
+	}
+	w.create(list...)
+	want := map[job.Kind]int{}
+	for i := range kinds {
+		n := i % 5
+		if n == 4 {
+			n = 0
+		}
+		if i%2 == 0 {
+			n = min(n, 2)
+		}
+		if n > 0 {
+			want[kind(i)] = n
+		}
+	}
+	count := func(jobs []job.Job) map[job.Kind]int {
+		n := map[job.Kind]int{}
+		for _, j := range jobs {
+			n[j.Kind]++
+		}
+		return n
+	}
+	ask := func() []job.Job {
+		c.Now = w.now()
+		forecast := w.peek(c, "")
+		got := did(w, "claim", func() ([]job.Job, error) { return w.st.Claim(w.Context(), c) })
+		same(w, "forecast", len(forecast.Next), len(got))
+		return got
+	}
+	w.now()
+	got := ask()
+	same(w, "granted", count(got), want)
+	same(w, "granted again", len(ask()), 0)
+	back := got[0]
+	w.must(job.Change{Job: back.ID, Epoch: back.Epoch, At: w.now()})
+	same(w, "granted after one was given back", count(ask()), map[job.Kind]int{back.Kind: 1})
 }

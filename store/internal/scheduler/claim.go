@@ -82,11 +82,7 @@ func (q *Queue) CanChain(id job.ID, inTurn bool, c *job.Chain, now time.Time) bo
 func (q *Queue) begin(now time.Time, from []job.KindState, limits []job.Limit, excluding bool) {
 	q.holdAt(now)
 	q.promote(micro(now))
-	for i, k := range from {
-		if i == 0 || k.Kind != from[i-1].Kind {
-			q.limit(k.Kind, limits)
-		}
-	}
+	q.limitAll(from, limits)
 	q.excluding = excluding
 	if !excluding {
 		q.visits += int64(len(q.excluded))

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -10,7 +9,8 @@ import (
 // kindState has what is common to all jobs of one state of one kind, and finds the states of the jobs that a worker may
 // claim.
 type kindState struct {
-	given int // jobs granted since the last one that was granted by age
+	given int   // jobs granted since the last one that was granted by age
+	asked int64 // the number of the last claim that has it among its states
 	labelNode
 }
 
@@ -109,8 +109,10 @@ func (q *Queue) forgetStates() {
 // statesOf returns the states that a claim is about. Until the next lane is added they stay the same.
 func (q *Queue) statesOf(from []job.KindState, labels []string) []*state {
 	all, labels := q.asked[:0], job.Tagged(labels...)
-	for i, k := range from {
-		if p := q.kindStates[k]; p != nil && !slices.Contains(from[:i], k) {
+	q.claims++
+	for _, k := range from {
+		if p := q.kindStates[k]; p != nil && p.asked != q.claims {
+			p.asked = q.claims
 			all = p.fitting(all, labels, &q.visits)
 		}
 	}

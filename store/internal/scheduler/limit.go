@@ -86,16 +86,55 @@ func same(a, b *job.Limit) bool {
 		a.PerOwner == b.PerOwner && slices.Equal(a.Guard, b.Guard) && slices.Equal(a.Occupy, b.Occupy)
 }
 
-// limit puts the limits of a claim in force for the states of a kind, in place of those of the claim before. That is
-// quick if they are the same; otherwise it visits all lanes.
-func (q *Queue) limit(kind job.Kind, given []job.Limit) {
-	have := q.limits[kind]
-	n := 0
+// limitAll puts the limits of a claim in force for the kinds of its states. Each limit is visited once, whatever the
+// number of kinds.
+func (q *Queue) limitAll(from []job.KindState, given []job.Limit) {
+	if len(from) == 0 {
+		return
+	}
+	q.claims++
+	one := from[0].Kind
+	only := !slices.ContainsFunc(from, func(k job.KindState) bool { return k.Kind != one })
+	q.visits += int64(len(given))
 	for i := range given {
 		m := &given[i]
-		if m.Kind != kind {
+		if only && m.Kind != one {
 			continue
 		}
+		g := q.given[m.Kind]
+		if g == nil {
+			g = new(givenLimits)
+			q.given[m.Kind] = g
+		}
+		if g.claim != q.claims {
+			g.claim, g.limits = q.claims, g.limits[:0]
+		}
+		g.limits = append(g.limits, m)
+	}
+	for i, k := range from {
+		if i > 0 && k.Kind == from[i-1].Kind {
+			continue
+		}
+		if g := q.given[k.Kind]; g != nil && g.claim == q.claims {
+			q.limit(k.Kind, g.limits)
+		} else {
+			q.limit(k.Kind, nil)
+		}
+	}
+}
+
+// givenLimits are the limits of a kind that a claim has.
+type givenLimits struct {
+	claim  int64 // the number of the claim
+	limits []*job.Limit
+}
+
+// limit puts the limits of a kind in force for its states, in place of those of the claim before. That is quick if they
+// are the same; otherwise it visits all lanes.
+func (q *Queue) limit(kind job.Kind, given []*job.Limit) {
+	have := q.limits[kind]
+	q.visits += int64(len(given))
+	for n, m := range given {
 		at := n
 		for at < len(have) && !same(&have[at].Limit, m) {
 			at++
@@ -106,8 +145,8 @@ func (q *Queue) limit(kind job.Kind, given []job.Limit) {
 		}
 		have[n], have[at] = have[at], have[n]
 		q.visits += int64(have[n].set(m, true))
-		n++
 	}
+	n := len(given)
 	for _, old := range have[n:] {
 		q.visits += int64(old.set(&old.Limit, false))
 	}

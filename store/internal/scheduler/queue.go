@@ -36,6 +36,8 @@ type Queue struct {
 	suspect    map[*entry]struct{} // unclaimed suspects, all in lanes of suspects
 	last       *entry              // that was found last, or nil
 	limits     map[job.Kind][]*limit
+	given      map[job.Kind]*givenLimits // of the last claim with limits of the kind
+	claims     int64                     // number of claims and chains
 
 	holds  []*hold
 	wide   []*hold            // of these, those on no single job or batch
@@ -110,6 +112,7 @@ func New() *Queue {
 		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int32 { return &e.tick }},
 		turns:   map[string]*turn{}, tally: map[tallyKey]*tally{},
 		sets: map[string]*tagSet{}, suspect: map[*entry]struct{}{}, limits: map[job.Kind][]*limit{},
+		given:  map[job.Kind]*givenLimits{},
 		onJobs: map[job.ID][]*hold{}, excluded: map[*lot]struct{}{},
 	}
 }
