@@ -14,7 +14,7 @@ import (
 )
 
 // TestWhyOffersWhatIsPermitted: why offers, and the diagram marks, what the sender may do. A letter that is lost may be
-// tried again by its owner, and be deleted by operators alone.
+// tried again by its owner and by operators, and be deleted by admins alone.
 func TestWhyOffersWhatIsPermitted(t *testing.T) {
 	g := servertest.Guard(t)
 	id := g.Post(engine.Order{Owner: "ann"}).ID
@@ -36,8 +36,8 @@ func TestWhyOffersWhatIsPermitted(t *testing.T) {
 		t.Fatalf("got %s %s", answer.Status, text)
 	}
 	marked := map[identity.Role]int{}
-	for role, offers := range map[identity.Role]string{identity.Depositor: "retry", identity.Operator: "retry delete",
-		identity.Auditor: ""} {
+	for role, offers := range map[identity.Role]string{identity.Depositor: "retry", identity.Operator: "retry",
+		identity.Admin: "retry delete", identity.Auditor: ""} {
 		_, text := g.Ask(g.With(g.Tokens[role], http.MethodGet, path+"/why", ""))
 		_, drawing := g.Ask(g.With(g.Tokens[role], http.MethodGet, path+"/diagram.svg", ""))
 		if role == identity.Operator && !strings.Contains(text, "Lost") {
