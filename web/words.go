@@ -177,8 +177,8 @@ func percent(part, whole any) int {
 	return int(min(100, 100*p/w))
 }
 
-// timeHTML is a time for people, whose line breaks between date and time alone; the script of the pages writes it in the
-// local zone.
+// timeHTML is a time for people, whose line breaks between date and time alone; the script of the pages writes it in
+// the local zone.
 func timeHTML(t time.Time) template.HTML {
 	if t.IsZero() {
 		return ""
