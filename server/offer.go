@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/server/identity"
 )
 
-// actsAs returns as whom the sender of a request may cause events of jobs; 0: as nobody, because it reads only.
+// actsAs returns as whom the sender of a request may cause events of jobs; 0: it may read only.
 func actsAs(ctx context.Context) lifecycle.Actor {
 	who, known := Who(ctx)
 	switch {

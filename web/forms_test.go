@@ -43,7 +43,8 @@ func TestFormsOfReaders(t *testing.T) {
 			t.Errorf("%s offers an auditor %q", path, got)
 		}
 		for _, action := range forms("oscar") {
-			if answer, text := p.AskPage(as("amy", p.Form(action, "x", "y"))); answer.StatusCode != http.StatusForbidden {
+			answer, text := p.AskPage(as("amy", p.Form(action, "x", "y")))
+			if answer.StatusCode != http.StatusForbidden {
 				t.Errorf("%s: the form %s of an auditor: got %s %s", path, action, answer.Status, text)
 			}
 		}

@@ -184,7 +184,8 @@ func (s *Handlers) viewList(q url.Values, now time.Time, page *api.ComputePage,
 		v.Load = append(v.Load, serviceRow{ComputeService: one, Most: limitWords(&one.Max)})
 	}
 	for _, stage := range compute.JobLife.Stages() {
-		v.States = append(v.States, choice{string(stage.State), slices.Contains(v.Filter["state"], string(stage.State))})
+		state := string(stage.State)
+		v.States = append(v.States, choice{state, slices.Contains(v.Filter["state"], state)})
 	}
 	for _, o := range []lifecycle.Outcome{lifecycle.OK, lifecycle.Failed, lifecycle.TimedOut, lifecycle.Cancelled} {
 		v.Outcomes = append(v.Outcomes, choice{string(o), slices.Contains(v.Filter["outcome"], string(o))})
