@@ -12,14 +12,22 @@ import (
 
 // Do commits an event that a person causes. It ends the claim of a worker, except for transitions that ask the worker:
 // then the claim stays, and a step in this process is notified ([Run.Changed]). Errors: NotFound, Refused (with the
-// legal events), Conflict if the version is no longer current.
+// legal events), Conflict if the version is no longer current, Invalid without an actor, if a person acts.
 func (e *Engine) Do(ctx context.Context, a operator.Act) (job.Job, error) {
+	if a.By&(lifecycle.Operator|lifecycle.Owner) != 0 && a.Actor == "" {
+		return job.Job{}, unnamed(string(a.Event), a.Job)
+	}
 	for try := 1; ; try++ {
 		j, err := e.do(ctx, &a)
 		if job.KindOf(err) != job.Conflict || a.Version != 0 || try == 5 {
 			return j, err
 		}
 	}
+}
+
+// unnamed refuses an act of a person whose name is missing: histories and the audit list would not state who acted.
+func unnamed(op string, id job.ID) error {
+	return job.Errorf(job.Invalid, op, id, "it needs an actor: the name of the person")
 }
 
 func (e *Engine) do(ctx context.Context, a *operator.Act) (job.Job, error) {
@@ -79,6 +87,9 @@ func (e *Engine) do(ctx context.Context, a *operator.Act) (job.Job, error) {
 func (e operators) SetPriority(
 	ctx context.Context, id job.ID, version int64, p int, actor, note string,
 ) (job.Job, error) {
+	if actor == "" {
+		return job.Job{}, unnamed("priority", id)
+	}
 	for try := 1; ; try++ {
 		j, err := e.setPriority(ctx, id, version, p, actor, note)
 		if job.KindOf(err) != job.Conflict || version != 0 || try == 5 {

@@ -92,7 +92,7 @@ func TestActWithoutAVersionRereads(t *testing.T) {
 				defer w.stop()
 				j := w.post(engine.Order{})
 				synctest.Wait()
-				a := operator.Act{Job: j.ID, Event: "stop", By: lc.Operator}
+				a := operator.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann"}
 				if c.version {
 					a.Version = w.get(j.ID).Version
 				}
@@ -142,11 +142,11 @@ func TestIllegalActListsTheMoves(t *testing.T) {
 			act operator.Act
 			can string
 		}{
-			{operator.Act{Job: sorting.ID, Event: "release", By: lc.Operator}, "(can: stop)"},
-			{operator.Act{Job: sorting.ID, Event: "stop", By: lc.Owner}, "(can: nothing)"},
-			{operator.Act{Job: held.ID, Event: "retry", By: lc.Operator}, "(can: release, delete)"},
-			{operator.Act{Job: held.ID, Event: "explode", By: lc.Operator}, "(can: release, delete)"},
-			{operator.Act{Job: sorting.ID, Event: "next", By: lc.Operator}, "only worker may"},
+			{operator.Act{Job: sorting.ID, Event: "release", By: lc.Operator, Actor: "ann"}, "(can: stop)"},
+			{operator.Act{Job: sorting.ID, Event: "stop", By: lc.Owner, Actor: "ann"}, "(can: nothing)"},
+			{operator.Act{Job: held.ID, Event: "retry", By: lc.Operator, Actor: "ann"}, "(can: release, delete)"},
+			{operator.Act{Job: held.ID, Event: "explode", By: lc.Operator, Actor: "ann"}, "(can: release, delete)"},
+			{operator.Act{Job: sorting.ID, Event: "next", By: lc.Operator, Actor: "ann"}, "only worker may"},
 		} {
 			before := w.get(c.act.Job)
 			_, err := w.Do(t.Context(), c.act)
@@ -159,7 +159,7 @@ func TestIllegalActListsTheMoves(t *testing.T) {
 			}
 		}
 		if _, err := w.Do(t.Context(), operator.Act{Job: "let_none", Event: "stop",
-			By: lc.Operator}); job.KindOf(err) != job.NotFound {
+			By: lc.Operator, Actor: "ann"}); job.KindOf(err) != job.NotFound {
 			t.Errorf("no such job: %v", err)
 		}
 	})
@@ -194,7 +194,8 @@ func TestAllowIsEnforcedInTheCommit(t *testing.T) {
 				if err != nil || len(page.Jobs) != 2 || batch.State != "Emptied" {
 					t.Fatalf("%d children of one that is %s, %v", len(page.Jobs), batch.State, err)
 				}
-				j, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Owner})
+				j, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "retry",
+					By: lc.Owner, Actor: "ann"})
 				if job.KindOf(err) != c.want {
 					t.Errorf("got %s, %v", j.State, err)
 				}
@@ -202,7 +203,7 @@ func TestAllowIsEnforcedInTheCommit(t *testing.T) {
 					w.get(j.ID).State != "Lost") {
 					t.Errorf("got %v, it is %s", err, w.get(j.ID).State)
 				}
-				remove := operator.Act{Job: page.Jobs[1].ID, Event: "delete", By: lc.Operator}
+				remove := operator.Act{Job: page.Jobs[1].ID, Event: "delete", By: lc.Operator, Actor: "ann"}
 				if _, err := w.Do(t.Context(), remove); job.KindOf(err) != job.Refused {
 					t.Errorf("not confirmed: %v", err)
 				}
@@ -232,7 +233,8 @@ func TestStopByAnOperatorFencesTheStep(t *testing.T) {
 		defer w.stop()
 		j := w.post(engine.Order{})
 		time.Sleep(time.Minute)
-		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "stop", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "stop",
+			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -272,7 +274,8 @@ func TestRetryGoesBackToWhereItFailed(t *testing.T) {
 					if j = w.end(j.ID); j.State != "Lost" || j.Origin != origin || tries != 5*i {
 						t.Fatalf("got %s from %s after %d tries", j.State, j.Origin, tries)
 					}
-					retried, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator})
+					retried, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry",
+						By: lc.Operator, Actor: "ann"})
 					if err != nil || retried.State != origin || retried.Attempts != 0 || retried.Retries != i ||
 						retried.Outcome != lc.None || retried.Ended {
 						t.Fatalf("got %+v, %v", retried, err)
@@ -282,7 +285,7 @@ func TestRetryGoesBackToWhereItFailed(t *testing.T) {
 					t.Errorf("got %s after %d tries and %d others", j.Outcome, tries, others)
 				}
 				if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry",
-					By: lc.Operator}); job.KindOf(err) != job.Refused {
+					By: lc.Operator, Actor: "ann"}); job.KindOf(err) != job.Refused {
 					t.Errorf("retry of a success: %v", err)
 				}
 				w.verify(j.ID)
@@ -305,11 +308,53 @@ func TestRetryAfterTheDeadline(t *testing.T) {
 		defer w.stop()
 		j := w.end(w.post(engine.Order{Deadline: time.Now().Add(time.Minute)}).ID)
 		time.Sleep(time.Minute)
-		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry",
+			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		if j = w.end(j.ID); j.Outcome != lc.OK {
 			t.Errorf("a retry was accepted and could not succeed: %s", j.Message)
+		}
+	})
+}
+
+// TestActsWithoutAnActorAreRefused checks that an act of a person needs the person's name. Control: with the name, and a
+// timer's event without one.
+func TestActsWithoutAnActorAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": blocked}))
+		defer w.stop()
+		id, act := w.post(engine.Order{}).ID, w.Operator()
+		do := func(who string, by lc.Actor, e lc.Event) error {
+			_, err := w.Do(t.Context(), operator.Act{Job: id, Event: e, By: by, Actor: who})
+			return err
+		}
+		scope := job.Scope{Group: "maps"}
+		acts := []func(who string) error{
+			func(who string) error { _, err := act.SetPriority(t.Context(), id, 0, 7, who, ""); return err },
+			func(who string) error {
+				_, err := act.Hold(t.Context(), scope, who, "flood", time.Time{})
+				return err
+			},
+			func(who string) error { _, err := act.Release(t.Context(), scope, who, ""); return err },
+			func(who string) error { return do(who, lc.Operator, "hold") },
+		}
+		for i, one := range acts {
+			if err := one(""); job.KindOf(err) != job.Invalid || !strings.Contains(err.Error(), "needs an actor") {
+				t.Errorf("act %d: got %v", i, err)
+			}
+			if err := one("ann"); err != nil {
+				t.Errorf("control: act %d: got %v", i, err)
+			}
+		}
+		if err := do("", lc.Owner, "release"); job.KindOf(err) != job.Invalid {
+			t.Errorf("an owner: got %v", err)
+		}
+		if err := do("ann", lc.Operator, "release"); err != nil {
+			t.Fatal(err)
+		}
+		if err := do("", lc.Timer, "fail"); err != nil {
+			t.Errorf("control: a timer: got %v", err)
 		}
 	})
 }

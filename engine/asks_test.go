@@ -94,7 +94,7 @@ func TestAskingWithoutAWorker(t *testing.T) {
 		id := w.post(aTrek).ID
 		w.until(id, func(j *job.Job) bool { return j.State == "Walking" && !j.Claimed() })
 		began := time.Now()
-		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "pause", By: lc.Owner}); err != nil ||
+		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "pause", By: lc.Owner, Actor: "ann"}); err != nil ||
 			j.Claimed() || !j.Due.IsZero() {
 			t.Fatalf("got %+v, %v", j, err)
 		}
@@ -137,7 +137,8 @@ func TestAskingMeetsAnOutcome(t *testing.T) {
 					if err := r.Move(ctx, "go"); err != nil {
 						return err
 					}
-					if _, err := w.Do(ctx, operator.Act{Job: r.Job().ID, Event: "pause", By: lc.Owner}); err != nil {
+					if _, err := w.Do(ctx, operator.Act{Job: r.Job().ID, Event: "pause",
+						By: lc.Owner, Actor: "ann"}); err != nil {
 						return err
 					}
 					return last(ctx, r)
@@ -187,7 +188,8 @@ func TestAskingChangesTheTime(t *testing.T) {
 				defer w.stop()
 				began, id := time.Now(), w.post(aTrek).ID
 				time.Sleep(30 * time.Second)
-				if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "pause", By: lc.Owner}); err != nil {
+				if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "pause",
+					By: lc.Owner, Actor: "ann"}); err != nil {
 					t.Fatal(err)
 				}
 				j := w.end(id)
@@ -245,7 +247,7 @@ func TestAccompany(t *testing.T) {
 		defer w.stop()
 		id := w.post(aTrek).ID
 		before := w.until(id, func(j *job.Job) bool { return j.State == "Resting" && !j.Claimed() })
-		act := operator.Act{Job: id, Event: "reset", By: lc.Owner, Note: "refuse"}
+		act := operator.Act{Job: id, Event: "reset", By: lc.Owner, Actor: "ann", Note: "refuse"}
 		if _, err := w.Do(t.Context(), act); !errors.Is(err, refuse) || w.get(id).Version != before.Version {
 			t.Errorf("got %v", err)
 		}

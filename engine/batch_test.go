@@ -100,7 +100,8 @@ func TestRetryOfAChildDuringTheBatch(t *testing.T) {
 			t.Fatalf("%d failed, %v", len(page.Jobs), err)
 		}
 		broken = false
-		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Owner}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "retry",
+			By: lc.Owner, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		if c := w.get(batch.ID).Children; c.Failed != 0 || c.Open != 3 {
@@ -140,7 +141,7 @@ func TestDeletedChildCounts(t *testing.T) {
 			t.Fatalf("the batch is %s with %+v", j.State, j.Children)
 		}
 		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "delete",
-			By: lc.Operator}); err != nil {
+			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -236,7 +237,7 @@ func TestRetryBetweenTheLookAndTheReport(t *testing.T) {
 					return err
 				}
 				if _, err := w.Do(ctx, operator.Act{Job: page.Jobs[0].ID, Event: "retry",
-					By: lc.Operator}); err != nil {
+					By: lc.Operator, Actor: "ann"}); err != nil {
 					return err
 				}
 			}

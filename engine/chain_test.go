@@ -78,7 +78,8 @@ func TestChainDoesNotOvertake(t *testing.T) {
 				broken = false
 				w.post(engine.Order{Group: "second"})
 				synctest.Wait() // it is in Posted, and has the only slot
-				if _, err := w.Do(t.Context(), operator.Act{Job: first.ID, Event: "retry", By: lc.Owner}); err != nil {
+				if _, err := w.Do(t.Context(), operator.Act{Job: first.ID, Event: "retry",
+					By: lc.Owner, Actor: "ann"}); err != nil {
 					t.Fatal(err)
 				}
 				settle(t, w.store)

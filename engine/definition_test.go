@@ -53,7 +53,7 @@ func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 		if err != nil || !blocks(x, "definition") {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}
-		_, err = second.Do(t.Context(), operator.Act{Job: j.ID, Event: "hold", By: lc.Operator})
+		_, err = second.Do(t.Context(), operator.Act{Job: j.ID, Event: "hold", By: lc.Operator, Actor: "ann"})
 		if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), oldLetter.Hash()) {
 			t.Errorf("do: %v", err)
 		}

@@ -20,6 +20,9 @@ func (e operators) Hold(ctx context.Context, s job.Scope, who, why string, until
 	if why == "" {
 		return nil, job.Errorf(job.Invalid, "hold", "", "a hold needs a reason: those who wait will read it")
 	}
+	if who == "" {
+		return nil, unnamed("hold", "")
+	}
 	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now(), Until: until,
 		Address: job.AddressOf(ctx)}
 	holds, err := e.store.Hold(ctx, h)
@@ -34,6 +37,9 @@ func (e operators) Hold(ctx context.Context, s job.Scope, who, why string, until
 
 // Release is part of operator.Acts.
 func (e operators) Release(ctx context.Context, s job.Scope, who, why string) ([]job.Hold, error) {
+	if who == "" {
+		return nil, unnamed("release", "")
+	}
 	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now(), Address: job.AddressOf(ctx)}
 	holds, err := e.store.Release(ctx, h)
 	if err == nil {

@@ -260,7 +260,7 @@ func TestRenewalFindsALostClaimWithoutHints(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				other := outside(t, &tap{Store: store})
 				if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "hold",
-					By: lc.Operator}); err != nil {
+					By: lc.Operator, Actor: "ann"}); err != nil {
 					t.Fatal(err)
 				}
 				if after := (<-ended).Sub(began); after != c.after {

@@ -325,7 +325,8 @@ func TestMoveOfALostClaim(t *testing.T) {
 		defer w.stop()
 		id := w.post(aTrek).ID
 		w.until(id, func(j *job.Job) bool { return j.State == "Walking" })
-		if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "stop", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "stop",
+			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		close(on)

@@ -102,7 +102,7 @@ func TestMessageGoesWithTheCommit(t *testing.T) {
 			t.Fatalf("got %s", got.State)
 		}
 		if _, err := w.Do(t.Context(), operator.Act{Job: stopped.ID, Event: "fail",
-			By: lc.Operator}); job.KindOf(err) != job.Refused {
+			By: lc.Operator, Actor: "ann"}); job.KindOf(err) != job.Refused {
 			t.Fatalf("got %v", err)
 		}
 	})

@@ -53,7 +53,7 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 			t.Errorf("the one that waited is %s: %q", j.State, j.Message)
 		}
 		if _, err := w.Do(t.Context(), operator.Act{Job: waiting.ID, Event: "release",
-			By: lc.Operator}); job.KindOf(err) != job.Refused {
+			By: lc.Operator, Actor: "ann"}); job.KindOf(err) != job.Refused {
 			t.Errorf("release under the hold: got %v", err)
 		}
 		later := w.post(engine.Order{Group: "maps"})

@@ -163,7 +163,7 @@ func TestPatienceSeesTheRecordBefore(t *testing.T) {
 			}
 		}
 		mu.Unlock()
-		j, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator})
+		j, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator, Actor: "ann"})
 		if err != nil || j.State != "Sorting" || !j.Deadline.IsZero() || !j.Expires.Equal(time.Now().Add(3*time.Hour)) {
 			t.Errorf("got %s until %s, deadline %s, %v", j.State, j.Expires, j.Deadline, err)
 		}
@@ -181,7 +181,8 @@ func TestPatienceWhereNoTimerMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 		held, waits := w.post(engine.Order{}), w.post(engine.Order{})
-		if _, err := w.Do(t.Context(), operator.Act{Job: held.ID, Event: "hold", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: held.ID, Event: "hold",
+			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		if j := w.end(waits.ID); j.State != "Lost" { // the control

@@ -70,7 +70,8 @@ func TestRestUntilAPersonMovesIt(t *testing.T) {
 					t.Errorf("why (-want +got), %v:\n%s", err, diff)
 				}
 				began := time.Now()
-				if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "go", By: lc.Owner}); err != nil {
+				if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "go",
+					By: lc.Owner, Actor: "ann"}); err != nil {
 					t.Fatal(err)
 				}
 				if j = w.end(id); j.State != "Home" || time.Since(began) > 0 || j.Epoch != 3 {
@@ -126,7 +127,7 @@ func TestRestIsLeftByAReset(t *testing.T) {
 		defer w.stop()
 		id := w.post(aTrek).ID
 		w.until(id, func(j *job.Job) bool { return j.State == "Resting" && !j.Claimed() })
-		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "reset", By: lc.Owner}); err != nil ||
+		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "reset", By: lc.Owner, Actor: "ann"}); err != nil ||
 			j.State != "Camp" || !j.Due.IsZero() {
 			t.Fatalf("got %+v, %v", j, err)
 		}

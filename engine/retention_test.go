@@ -122,7 +122,8 @@ func TestRetentionLeavesAloneWhatHasNotEnded(t *testing.T) {
 		}
 		live := []job.Job{w.post(engine.Order{Group: "slow"}), w.post(engine.Order{Group: "held"}),
 			w.post(engine.Order{Group: "held"})}
-		if _, err := w.Do(t.Context(), operator.Act{Job: live[2].ID, Event: "hold", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: live[2].ID, Event: "hold",
+			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(7 * 24 * time.Hour)

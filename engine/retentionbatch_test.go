@@ -100,7 +100,7 @@ func TestRetentionLeavesABatchWhoseJobsWereSentBack(t *testing.T) {
 			t.Fatal(page.Jobs, err)
 		}
 		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "retry",
-			By: lc.Operator}); err != nil {
+			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(24 * time.Hour)

@@ -158,8 +158,8 @@ func TestRunFailsIfTheStoreIsDown(t *testing.T) {
 }
 
 // TestStopLeavesAStepThatRunsOn checks that a step that ignores its context does not keep Run from returning: its job
-// returns to its queue, another engine finishes it, and what the step commits afterwards is Stale. The engine runs again
-// when the step has ended. Control: a step that returns within the second bound.
+// returns to its queue, another engine finishes it, and what the step commits afterwards is Stale. The engine runs
+// again when the step has ended. Control: a step that returns within the second bound.
 func TestStopLeavesAStepThatRunsOn(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -176,7 +176,8 @@ func TestDeadlineLeavesAloneWhatNoTimerMoves(t *testing.T) {
 		if j = w.get(j.ID); j.State != "Held" || !j.Expires.IsZero() {
 			t.Fatalf("got %s, expires %s", j.State, j.Expires)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "release", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "release",
+			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		if j = w.end(j.ID); j.State != "Lost" && j.State != "Held" {
@@ -255,7 +256,7 @@ func TestTimeStartsAnewWithARetry(t *testing.T) {
 			t.Fatalf("got %s, expires %s", j.State, j.Expires)
 		}
 		time.Sleep(time.Hour)
-		j, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator})
+		j, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator, Actor: "ann"})
 		if err != nil || j.State != "Running" || !j.Expires.Equal(time.Now().Add(time.Minute)) {
 			t.Fatalf("got %s until %s, %v", j.State, j.Expires, err)
 		}

@@ -132,7 +132,8 @@ func (w *Work) validateLimit(m *mistakes, l *job.Limit) {
 func (e *Engine) sharesPrefix(w *Work) error {
 	for kind, other := range e.kindsNow().works {
 		if kind != w.kind() && other.Prefix == w.Prefix {
-			return job.Errorf(job.Invalid, "register", "", "%s: the ids of %s have the prefix %s", w.kind(), kind, w.Prefix)
+			return job.Errorf(job.Invalid, "register", "", "%s: the ids of %s have the prefix %s", w.kind(), kind,
+				w.Prefix)
 		}
 	}
 	return nil

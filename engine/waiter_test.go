@@ -56,7 +56,8 @@ func TestWaiterMayCallTheEngine(t *testing.T) {
 			moved <- j
 		}()
 		synctest.Wait()
-		if _, err := w.Do(t.Context(), operator.Act{Job: still.ID, Event: "hold", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: still.ID, Event: "hold",
+			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		if j := <-moved; j.State != "Held" {

@@ -115,7 +115,7 @@ func populate(ctx context.Context, t *rapid.T, e *engine.Engine, store job.Store
 		ids = append(ids, j.ID)
 		switch rapid.IntRange(0, 5).Draw(t, "fate") {
 		case 0:
-			_, err = e.Do(ctx, operator.Act{Job: j.ID, Event: "hold", By: lc.Operator})
+			_, err = e.Do(ctx, operator.Act{Job: j.ID, Event: "hold", By: lc.Operator, Actor: "ann"})
 		case 1, 2: // on to Running, unclaimed
 			err = e.Advance(ctx, &j, "begin", now)
 		case 3: // claimed by another worker, perhaps long ago

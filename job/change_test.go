@@ -102,9 +102,10 @@ func TestBytesAreBounded(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for given, want := range map[int64]int64{0: 0, 7: 7, 1 << 50: 1 << 50, 1<<63 - 1: 1 << 50, -1: 0} {
 		j, _ := job.New(job.Job{ID: "tst_1", Bytes: given}, lc.Owner, "ann", at)
-		changed, _, err := job.Apply(j, &job.Change{Job: j.ID, Version: j.Version, At: at, Set: job.Fields{Bytes: &given}})
+		set := job.Fields{Bytes: &given}
+		changed, _, err := job.Apply(j, &job.Change{Job: j.ID, Version: j.Version, At: at, Set: set})
 		if j.Bytes != want || err != nil || changed.Bytes != want {
-			t.Errorf("%d: the record has %d, and %d after a change, want %d, %v", given, j.Bytes, changed.Bytes, want, err)
+			t.Errorf("%d: got %d, and %d after a change, want %d, %v", given, j.Bytes, changed.Bytes, want, err)
 		}
 	}
 }

@@ -196,8 +196,8 @@ func TestCheckFindsEachPlantedFault(t *testing.T) {
 		})
 		rules[p.want.Rule] = true
 	}
-	for _, r := range []Rule{NoStages, BadName, Duplicate, MissingSentence, TwoTransitions, NoActor, Unlisted, Unreachable,
-		DeadEnd,
+	for _, r := range []Rule{NoStages, BadName, Duplicate, MissingSentence, TwoTransitions, NoActor, Unlisted,
+		Unreachable, DeadEnd,
 		NoFailure, NoTimeout, NoLost, EndLeft, WrongOutcome, NoBudget, NoWakeup, NoWorker} {
 		if !rules[r] {
 			t.Errorf("no test plants %s", r)

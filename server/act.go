@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -26,7 +27,8 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	j, err := s.Engine.Do(r.Context(), operator.Act{
-		Job: JobID(r), Event: lifecycle.Event(r.PathValue("event")), By: by, Actor: actor, Note: a.Note,
+		Job: JobID(r), Event: lifecycle.Event(r.PathValue("event")), By: by,
+		Actor: cmp.Or(actor, by.String()), Note: a.Note,
 		Version: a.Version, Confirm: a.Confirm, Now: a.Now,
 	})
 	if err != nil {
@@ -100,7 +102,8 @@ func (s *Server) priority(w http.ResponseWriter, r *http.Request) error {
 	if p.Version, err = VersionOf(r, p.Version); err != nil {
 		return err
 	}
-	j, err := s.Engine.Operator().SetPriority(r.Context(), JobID(r), p.Version, *p.Priority, actor, p.Note)
+	j, err := s.Engine.Operator().SetPriority(r.Context(), JobID(r), p.Version, *p.Priority,
+		cmp.Or(actor, "operator"), p.Note)
 	if err != nil {
 		return err
 	}

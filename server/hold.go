@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -45,7 +46,7 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
 		return job.Errorf(job.Invalid, "hold", "", "the hold would have ended already, at %s",
 			h.Until.UTC().Format(time.RFC3339))
 	}
-	holds, err := s.Engine.Operator().Hold(r.Context(), h.Scope, who, h.Why, h.Until)
+	holds, err := s.Engine.Operator().Hold(r.Context(), h.Scope, cmp.Or(who, "operator"), h.Why, h.Until)
 	return replyHolds(w, holds, err)
 }
 
@@ -68,7 +69,7 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
 	if err := meant(scope, all != nil && *all); err != nil {
 		return err
 	}
-	holds, err := s.Engine.Operator().Release(r.Context(), scope, who, why)
+	holds, err := s.Engine.Operator().Release(r.Context(), scope, cmp.Or(who, "operator"), why)
 	return replyHolds(w, holds, err)
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -81,7 +82,7 @@ func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
 // drainWorker keeps a worker from taking jobs. It needs not be known: it may not have claimed since the server began.
 func (s *Server) drainWorker(w http.ResponseWriter, r *http.Request) error {
 	return s.actOnWorker(w, r, func(ctx context.Context, scope job.Scope, who, why string) error {
-		_, err := s.Engine.Operator().Hold(ctx, scope, who, why, time.Time{})
+		_, err := s.Engine.Operator().Hold(ctx, scope, cmp.Or(who, "operator"), why, time.Time{})
 		return err
 	})
 }
@@ -89,7 +90,7 @@ func (s *Server) drainWorker(w http.ResponseWriter, r *http.Request) error {
 // resumeWorker lets a worker take jobs again.
 func (s *Server) resumeWorker(w http.ResponseWriter, r *http.Request) error {
 	return s.actOnWorker(w, r, func(ctx context.Context, scope job.Scope, who, why string) error {
-		_, err := s.Engine.Operator().Release(ctx, scope, who, why)
+		_, err := s.Engine.Operator().Release(ctx, scope, cmp.Or(who, "operator"), why)
 		return err
 	})
 }

@@ -204,7 +204,8 @@ func TestJobsThatChangeMeanwhile(t *testing.T) {
 			case ids[0]:
 				touch(ids[1])
 				if _, err := w.e.Do(t.Context(),
-					operator.Act{Job: ids[2], Event: "delete", By: lc.Operator, Confirm: true}); err != nil {
+					operator.Act{Job: ids[2], Event: "delete",
+						By: lc.Operator, Actor: "ann", Confirm: true}); err != nil {
 					t.Error(err)
 				}
 			case ids[3]:

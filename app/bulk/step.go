@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,14 +165,14 @@ func (p *pass) again(ctx context.Context, id job.ID) error {
 
 // do causes the event on one job, like a person who read that version.
 func (p *pass) do(ctx context.Context, id job.ID, version int64) error {
-	note := p.q.Note + mark(p.Job().ID)
+	note, actor := p.q.Note+mark(p.Job().ID), cmp.Or(p.q.Actor, lifecycle.Operator.String())
 	ctx = job.WithAddress(ctx, p.from)
 	if p.q.Event == lifecycle.Reprioritize {
-		_, err := p.app.engine.Operator().SetPriority(ctx, id, version, *p.q.Priority, p.q.Actor, note)
+		_, err := p.app.engine.Operator().SetPriority(ctx, id, version, *p.q.Priority, actor, note)
 		return err
 	}
 	_, err := p.app.engine.Do(ctx, operator.Act{
-		Job: id, Event: p.q.Event, By: lifecycle.Operator, Actor: p.q.Actor, Note: note, Version: version,
+		Job: id, Event: p.q.Event, By: lifecycle.Operator, Actor: actor, Note: note, Version: version,
 		Confirm: p.q.Confirm,
 	})
 	return err

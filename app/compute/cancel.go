@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -41,8 +42,9 @@ func (a *App) Cancel(ctx context.Context, id job.ID, w Request) (job.Job, error)
 				"cannot cancel while %s: it has ended at its agent, and its results are being fetched: wait until "+
 					"they are here", j.State)
 		}
-		next, err := a.engine.Do(ctx, operator.Act{Job: id, Event: Cancel, By: w.By, Actor: w.Actor, Note: w.Note,
-			Version: w.Version})
+		next, err := a.engine.Do(ctx, operator.Act{Job: id, Event: Cancel,
+			By: w.By, Actor: cmp.Or(w.Actor, w.By.String()),
+			Note: w.Note, Version: w.Version})
 		switch kind := job.KindOf(err); {
 		case err == nil || kind != job.Conflict && kind != job.Refused || w.Version != 0:
 			return next, err

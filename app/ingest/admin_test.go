@@ -383,7 +383,8 @@ func TestJobsAndTheirBatch(t *testing.T) {
 	} {
 		j := o.at(string(batch)+"-retry", record.JobKind, "Failed", "Storing", batch)
 		if _, err := o.e.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry",
-			By: lifecycle.Operator}); (err == nil) != may.retry || err != nil && job.KindOf(err) != job.Refused {
+			By: lifecycle.Operator, Actor: "ann"}); (err == nil) != may.retry ||
+			err != nil && job.KindOf(err) != job.Refused {
 			t.Errorf("retry in a batch that is %s: got %v", batch, err)
 		}
 		for _, s := range []lifecycle.State{"Failed", "Completed", "Held"} {

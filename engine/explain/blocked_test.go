@@ -18,10 +18,10 @@ import (
 // desk is a lifecycle whose waits a timer ends. Its queue has no failure exit.
 var desk = lc.Must("test.desk",
 	lc.OnQueue("Laid", "a letter is laid on the desk", lc.OnPass("read", "Read", lc.Worker, "it is read"),
-		lc.On("doubt", "Doubted", lc.Worker, "a person must look"),
-		lc.On("timeout", "Lapsed", lc.Timer, "nobody read it")).Bounded("its attempts"),
-	lc.OnWait("Doubted", "a person looks at it", lc.On("again", "Laid", lc.Operator, "it is legible"),
-		lc.On("timeout", "Lapsed", lc.Timer, "nobody looked")),
+		lc.On("doubt", "Doubted", lc.Worker, "a person must read it"),
+		lc.On("timeout", "Lapsed", lc.Timer, "the time is up")).Bounded("its attempts"),
+	lc.OnWait("Doubted", "a person reads it", lc.On("again", "Laid", lc.Operator, "it is legible"),
+		lc.On("timeout", "Lapsed", lc.Timer, "the time is up")),
 	lc.OnEnd("Read", lc.OK, "it is read"),
 	lc.OnEnd("Lapsed", lc.None, "it lapsed"),
 )
@@ -87,7 +87,8 @@ func TestWhyNamesTheTimer(t *testing.T) {
 				if len(x.Blockers) != 1 || x.Blockers[0].Sentence != c.sentence {
 					t.Fatalf("got %+v, want one: %s", x.Blockers, c.sentence)
 				}
-				says(t, x.Blockers[0], began, max(x.Blockers[0].Since.Sub(began), -1), c.until, x.Blockers[0].Holder, "", "")
+				b := x.Blockers[0]
+				says(t, b, began, max(b.Since.Sub(began), -1), c.until, b.Holder, "", "")
 			})
 		})
 	}
@@ -161,7 +162,8 @@ func TestWhyLacksLabels(t *testing.T) {
 			}
 			b := w.blocker(id, explain.BlockOutside)
 			says(t, b, b.Since, 0, -1, "workers with labels "+want,
-				"Posted requires the labels "+want+", which this engine does not have", "stagepost serve --labels gpu,tape")
+				"Posted requires the labels "+want+", which this engine does not have",
+				"stagepost serve --labels gpu,tape")
 		})
 	}
 }

@@ -150,7 +150,8 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 		}
 		held = w.post(engine.Order{Group: "flood"})
 		put := w.post(engine.Order{Group: "flood"})
-		if _, err := w.Do(t.Context(), operator.Act{Job: put.ID, Event: "hold", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: put.ID, Event: "hold",
+			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -137,7 +137,8 @@ func TestWhyClaim(t *testing.T) {
 		if p, ok := w.Progress(j.ID); !ok || p.State != "Sorting" || p.Done != 3 || !p.At.Equal(began) {
 			t.Errorf("got %+v, %v", p, ok)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "stop", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "stop",
+			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -255,7 +256,8 @@ func TestWhyPersonTimerOutside(t *testing.T) {
 		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until",
 			"stagepost event serve "+string(visit.ID))
 		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", ": the tea is not made", "")
-		if _, err := w.Do(t.Context(), operator.Act{Job: visit.ID, Event: "serve", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: visit.ID, Event: "serve",
+			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		says(t, w.blocker(visit.ID, explain.BlockOutside), began, time.Minute, -1, "",
@@ -326,7 +328,7 @@ func TestWhyEnded(t *testing.T) {
 		if diff := cmp.Diff(want, x.Moves); diff != "" {
 			t.Errorf("moves (-want +got):\n%s", diff)
 		}
-		gone, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "delete", By: lc.Operator})
+		gone, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "delete", By: lc.Operator, Actor: "ann"})
 		if err != nil || len(w.why(gone.ID).Moves) != 0 {
 			t.Errorf("a tombstone has moves: %v", err)
 		}
@@ -398,7 +400,7 @@ func TestWhyKnowsItsKinds(t *testing.T) {
 			t.Errorf("why: %v", err)
 		}
 		if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "send",
-			By: lc.Operator}); job.KindOf(err) != job.Refused {
+			By: lc.Operator, Actor: "ann"}); job.KindOf(err) != job.Refused {
 			t.Errorf("do: %v", err)
 		}
 		if got := fmt.Sprint(other.Kinds()); got != "[test.letter]" {
@@ -477,7 +479,7 @@ func TestWhyReportsWhatARuleRefuses(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry",
-			By: lc.Owner}); job.KindOf(err) != job.Refused {
+			By: lc.Owner, Actor: "ann"}); job.KindOf(err) != job.Refused {
 			t.Errorf("why and Do disagree: got %v", err)
 		}
 		forbidden = false

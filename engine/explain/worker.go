@@ -82,15 +82,16 @@ func (e *Explainer) noWorker(w *engine.Work, j *job.Job) *job.Blocker {
 	return b
 }
 
-// lacksLabels returns the blocker of a job that has a step here, while the slots lack labels that it requires; nil: they
-// lack none. It is not known whether another engine has them.
+// lacksLabels returns the blocker of a job that has a step here, while the slots lack labels that it requires; nil:
+// they lack none. It is not known whether another engine has them.
 func (e *Explainer) lacksLabels(w *engine.Work, j *job.Job) *job.Blocker {
 	lacking := job.Lacking(requires(w, j), e.engine.Status().Labels)
 	if w.Steps[j.State] == nil || len(lacking) == 0 {
 		return nil
 	}
 	words := strings.Join(lacking, ", ")
-	return &job.Blocker{Code: BlockOutside, Since: j.Entered, Until: j.Expires, Holder: "workers with labels " + words,
+	return &job.Blocker{Code: BlockOutside, Since: j.Entered, Until: j.Expires,
+		Holder:   "workers with labels " + words,
 		Sentence: fmt.Sprintf("%s requires the labels %s, which this engine does not have", j.State, words),
 		Remedy:   "start an engine with these labels (Options.Labels), or a server or worker",
 		Remedies: []job.Remedy{startWorker(w, j, requires(w, j))}}

@@ -11,10 +11,12 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Acts are the acts of operators. Each is entered in the audit list with the person and the reason.
+// Acts are the acts of operators. Each is entered in the audit list with the person and the reason. Without a person
+// they are Invalid. The reason may be empty where the method does not require one.
 type Acts interface {
 	// Hold keeps the jobs of a scope from being worked on: none is claimed or begun after Hold has returned, and
 	// running steps end with their state. With a zero until, the hold lasts until its release. It returns all holds.
+	// Without a reason it is Invalid.
 	Hold(ctx context.Context, s job.Scope, who, why string, until time.Time) ([]job.Hold, error)
 
 	// Release ends the hold of a scope. Jobs that the hold parked stay until a person releases each of them.

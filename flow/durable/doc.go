@@ -7,7 +7,7 @@
 //	flows.Bind(e)                                                         // before e.Run
 //	j, err := flows.Submit(ctx, e, durable.Order{Factory: "deploy"}) // compiled and validated before the job exists
 //	err = flows.Signal(ctx, e, j.ID, durable.Signal{Name: "approved"}) // stored; wakes the flow
-//	j, err = e.Do(ctx, operator.Act{Job: j.ID, Event: flow.Suspend, By: lifecycle.Owner})
+//	j, err = e.Do(ctx, operator.Act{Job: j.ID, Event: flow.Suspend, By: lifecycle.Owner, Actor: "ann"})
 //	v, err := flows.View(ctx, e.Store(), j.ID)                            // structure, records, signals
 //
 // The job's record and its tasks are authoritative. Each atom is a task of the job ([job.Task]) of kind flow.task or

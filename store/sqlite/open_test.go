@@ -269,7 +269,8 @@ func TestViewName(t *testing.T) {
 
 // TestOpenNeedsADirectory checks the error for an empty name.
 func TestOpenNeedsADirectory(t *testing.T) {
-	if _, err := Open("", Options{}); job.KindOf(err) != job.Invalid || !strings.Contains(err.Error(), "needs a directory") {
+	_, err := Open("", Options{})
+	if job.KindOf(err) != job.Invalid || !strings.Contains(err.Error(), "needs a directory") {
 		t.Errorf("got %v", err)
 	}
 }

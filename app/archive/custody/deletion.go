@@ -206,8 +206,8 @@ func (c *Custody) execute(ctx context.Context, d catalog.Deletion, note string) 
 		return err
 	}
 	_, err = c.engine.Do(ctx, operator.Act{
-		Job: j.ID, Event: Delete, By: lifecycle.Operator, Actor: cmp.Or(d.DecidedBy, d.RequestedBy), Note: reason,
-		Confirm: true,
+		Job: j.ID, Event: Delete, By: lifecycle.Operator, Note: reason, Confirm: true,
+		Actor: cmp.Or(d.DecidedBy, d.RequestedBy, lifecycle.Operator.String()),
 	})
 	return err
 }
