@@ -318,8 +318,8 @@ func TestRetryAfterTheDeadline(t *testing.T) {
 	})
 }
 
-// TestActsWithoutAnActorAreRefused checks that an act of a person needs the person's name. Control: with the name, and a
-// timer's event without one.
+// TestActsWithoutAnActorAreRefused checks that an act of a person needs the person's name. Control: with the name, and
+// a timer's event without one.
 func TestActsWithoutAnActorAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": blocked}))
