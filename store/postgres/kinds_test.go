@@ -44,7 +44,8 @@ func TestManyKinds(t *testing.T) {
 	for i := range kinds {
 		kind := job.Kind(fmt.Sprint("kind", i))
 		if i < 40 {
-			list = append(list, newJob(storetest.Step, job.ID(fmt.Sprint("tst_", i)), func(j *job.Job) { j.Kind = kind }))
+			list = append(list, newJob(storetest.Step, job.ID(fmt.Sprint("tst_", i)),
+				func(j *job.Job) { j.Kind = kind }))
 		}
 		claim.From = append(claim.From, job.KindState{Kind: kind, State: "Waiting"},
 			job.KindState{Kind: kind, State: "Running"})

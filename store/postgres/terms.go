@@ -19,7 +19,7 @@ type terms struct {
 	places map[job.KindState]bool // of From, those in which jobs may wait
 	order  []job.KindState        // those in the order of From
 	limits map[job.Kind][]*limit  // of their kinds
-	same   map[job.Kind]string    // of each kind of places, the identity of its limits
+	same   map[job.Kind]string    // of each kind, the identity of its limits
 	taken  map[job.ID]bool        // jobs that this claim has, or that other servers claim now
 }
 

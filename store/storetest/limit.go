@@ -289,7 +289,9 @@ func limitKinds(w *harness) {
 				list = append(list, one)
 			}
 		}
-		c.From = append(c.From, job.KindState{Kind: kind(i), State: running}, job.KindState{Kind: kind(i), State: waiting})
+		for _, s := range []lifecycle.State{running, waiting} {
+			c.From = append(c.From, job.KindState{Kind: kind(i), State: s})
+		}
 		c.Limits = append(c.Limits, job.Limit{Name: "all", Kind: kind(i), Max: i % 5})
 		if i%2 == 0 {
 			c.Limits = append(c.Limits, job.Limit{Name: "each", Kind: kind(i), PerOwner: true, Max: 1})

@@ -58,6 +58,7 @@ var parts = []part{
 	{"Commit", commitTests}, {"Stale", staleTests}, {"Chain", chainTests}, {"Children", childTests},
 	{"Outbox", outboxTests},
 	{"Watch", watchTests}, {"Own", ownTests}, {"Context", contextTests},
-	{"Tag", tagTests}, {"Text", textTests}, {"Audit", auditTests}, {"Purge", purgeTests}, {"Ageing", ageingTests}, {"Clock", clockTests},
+	{"Tag", tagTests}, {"Text", textTests}, {"Audit", auditTests}, {"Purge", purgeTests}, {"Ageing", ageingTests},
+	{"Clock", clockTests},
 	{"Histories", parallelTests}, {"Reopen", reopenTests},
 }

@@ -132,8 +132,9 @@ func tagClaimed(w *harness) {
 var textTests = []test{{"of any bytes are read as they were written, or refused as Invalid", textsKept}}
 
 // oddTexts are texts that JSON or a database may change: bytes that are not UTF-8, half surrogates, noncharacters,
-// control characters, and what escapes look like.
-var oddTexts = []string{"a\xffb", "\xed\xa0\x80", "a\xc3", "\x00", "a\u2028\u2029b", "<&>\x7f\"\\", `\ufffd\xff`, "\ufffd",
+// control characters, and texts in the form of escapes.
+var oddTexts = []string{"a\xffb", "\xed\xa0\x80", "a\xc3", "\x00", "a\u2028\u2029b", "<&>\x7f\"\\", `\ufffd\xff`,
+	"\ufffd",
 	"\U0010fffe__\U0010fffeff", `["/w=="]`}
 
 // textsKept writes each odd text as each text of a job, an event, a task, a message, a hold and an entry of the audit
