@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -214,7 +215,7 @@ func (e *Engine) kindNames() string {
 	for _, k := range e.Kinds() {
 		words = append(words, string(k))
 	}
-	return strings.Join(words, ", ")
+	return cmp.Or(strings.Join(words, ", "), "none")
 }
 
 // Life returns the lifecycle of a kind, or nil.

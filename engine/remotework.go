@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -12,8 +13,11 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// mostSpawned is how many children one report may create.
-const mostSpawned = 500
+// Bounds of a report.
+const (
+	mostSpawned = 500     // children that it creates
+	mostData    = 1 << 20 // bytes of the data of a job after it, and of the spec of a child
+)
 
 // changesRecord reports whether a report changes the record; a report that only logs or shows progress does not.
 func changesRecord(r *remote.Report) bool {
@@ -32,8 +36,8 @@ func expects(r *remote.Report, j *job.Job) int64 {
 
 // apply sets on a run what the report has besides its outcome, and returns the children to create.
 func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
-	if p.Data != nil && p.Merge != nil {
-		return nil, job.Errorf(job.Invalid, "report", r.id, "a report has data or merge, not both")
+	if err := r.inRange(p); err != nil {
+		return nil, err
 	}
 	r.wants.set.Data, r.wants.set.Message, r.wants.set.Bytes = p.Data, p.Message, p.Bytes
 	if p.Cause != "" {
@@ -45,6 +49,9 @@ func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 			return nil, job.Errorf(job.Invalid, "report", r.id, "merge: %w", err)
 		}
 		r.wants.set.Data = merged
+	}
+	if n := len(r.wants.set.Data); n > mostData {
+		return nil, job.Errorf(job.Invalid, "report", r.id, "the data would have %d bytes, more than %d", n, mostData)
 	}
 	if p.Priority != nil {
 		r.SetPriority(*p.Priority)
@@ -59,9 +66,6 @@ func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 		r.Advanced()
 	}
 	for _, t := range p.Tasks {
-		if t.Name == "" {
-			return nil, job.Errorf(job.Invalid, "report", r.id, "a task needs a name")
-		}
 		r.PutTask(t)
 	}
 	for _, m := range p.Messages {
@@ -75,12 +79,48 @@ func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 	return r.children(p.Spawn)
 }
 
+// inRange refuses a report with values that a job or a task cannot have.
+func (r *Run) inRange(p *remote.Report) error {
+	invalid := func(format string, args ...any) error {
+		return job.Errorf(job.Invalid, "report", r.id, format, args...)
+	}
+	switch {
+	case p.Data != nil && p.Merge != nil:
+		return invalid("a report has data or merge, not both")
+	case p.Bytes != nil && *p.Bytes < 0:
+		return invalid("bytes must be 0 or more, not %d", *p.Bytes)
+	}
+	if p.Priority != nil {
+		if err := checkPriority("report", *p.Priority); err != nil {
+			return err
+		}
+	}
+	if p.Deadline != nil {
+		if err := checkTime("report", "deadline", *p.Deadline); err != nil {
+			return err
+		}
+	}
+	for i := range p.Tasks {
+		t := &p.Tasks[i]
+		life := r.engine.Life(t.Kind) // nil: the kind is only a name
+		switch {
+		case t.Name == "":
+			return invalid("a task needs a name")
+		case t.Done < 0 || t.Total < 0 || t.Attempts < 0:
+			return invalid("task %.100q: done, total and attempts must be 0 or more", t.Name)
+		case life != nil && life.Kind(t.State) == "":
+			return invalid("task %.100q: %s has no state %.100q", t.Name, t.Kind, t.State)
+		}
+	}
+	return nil
+}
+
 // post adds the message of a remote worker to the outbox, if the work allows its topic.
 func (r *Run) post(m remote.Message) error {
 	if !r.work.sends(m.Topic) {
 		return job.Errorf(job.Refused, "report", r.id,
 			"workers of %s may not send messages of the topic %.100q (allowed: %s)", r.job.Kind, m.Topic,
-			strings.Join(r.work.Topics, ", "))
+			cmp.Or(strings.Join(r.work.Topics, ", "), "none"))
 	}
 	if m.Key == "" {
 		return job.Errorf(job.Invalid, "report", r.id, "a message needs a key")
@@ -124,6 +164,10 @@ func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 		all = append(all, job.Created{})
 		if err := r.engine.prepare(&all[i], &order, s.From+i, r.job.Created); err != nil {
 			return nil, err
+		}
+		if n := len(all[i].Job.Spec); n > mostData {
+			return nil, job.Errorf(job.Invalid, "spawn", r.id, "the spec of job %d has %d bytes, more than %d",
+				s.From+i, n, mostData)
 		}
 	}
 	return all, nil

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -96,8 +97,8 @@ func (e *Engine) prepare(c *job.Created, n *Order, nth int, parentCreated time.T
 	if n.Priority != nil {
 		priority = *n.Priority
 	}
-	if priority < job.FirstPriority || priority > job.LastPriority {
-		return job.Errorf(job.Invalid, "create", "", "priority %d is not within 0..99", priority)
+	if err := checkOrder(n, priority); err != nil {
+		return err
 	}
 	spec, err := json.Marshal(n.Spec)
 	if err != nil {
@@ -138,6 +139,31 @@ func (e *Engine) prepare(c *job.Created, n *Order, nth int, parentCreated time.T
 	if n.Note != "" {
 		c.Event.Note = n.Note
 		seal(c)
+	}
+	return nil
+}
+
+// checkOrder refuses an order with values that a job cannot have.
+func checkOrder(n *Order, priority int) error {
+	if n.Bytes < 0 {
+		return job.Errorf(job.Invalid, "create", "", "bytes must be 0 or more, not %d", n.Bytes)
+	}
+	return cmp.Or(checkPriority("create", priority), checkTime("create", "due", n.Due),
+		checkTime("create", "deadline", n.Deadline))
+}
+
+func checkPriority(op string, priority int) error {
+	if priority < job.FirstPriority || priority > job.LastPriority {
+		return job.Errorf(job.Invalid, op, "", "priority %d is not within %d..%d", priority, job.FirstPriority,
+			job.LastPriority)
+	}
+	return nil
+}
+
+// checkTime refuses a time that no clock of a server shows. The zero time is none.
+func checkTime(op, name string, t time.Time) error {
+	if year := t.UTC().Year(); !t.IsZero() && (year < 1970 || year > 9999) {
+		return job.Errorf(job.Invalid, op, "", "the year of %s, %d, is not within 1970..9999", name, year)
 	}
 	return nil
 }

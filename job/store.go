@@ -58,7 +58,8 @@ type Jobs interface {
 	Named(ctx context.Context, part, owner string, n int) ([]Job, error)
 
 	// List returns a page of jobs in order of creation. A cursor stays valid while jobs are added and removed. A cursor
-	// of no page is Invalid or is that of some page.
+	// of no page is Invalid or is that of some page. A page ends early, with Next if jobs follow, with the job with
+	// which its specs and data have 8 MiB.
 	List(ctx context.Context, q Query) (Page, error)
 
 	// Count tallies all jobs by kind, state and group, in any order. Its cost does not depend on the number of jobs.
@@ -84,8 +85,9 @@ type Claims interface {
 	// that is held, over a limit or claimed, or that requires a label that the worker does not have, and never the same
 	// job to two workers. The cost does not depend on the number of jobs that require other labels. In the same commit
 	// Epoch, Starts and Version are incremented, Due becomes zero, Changed is the time of the claim and Until follows
-	// after the lease. A claim without a Worker is Invalid. An empty result is not an error. A store that is not
-	// Exclusive may pass over jobs that another call has locked at that moment: a later claim takes them.
+	// after the lease. A claim without a Worker is Invalid. An empty result is not an error. It grants fewer than N
+	// jobs if their specs and data have 8 MiB together; this is counted every 50 jobs or more often. A store that is
+	// not Exclusive may pass over jobs that another call has locked at that moment: a later claim takes them.
 	Claim(ctx context.Context, c Claim) ([]Job, error)
 
 	// Peek returns what the claim would grant, and what keeps it from granting the job with the id, if that is not

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -15,10 +16,11 @@ import (
 	"github.com/stagepost/stagepost/server/lean"
 )
 
-// Bounds of one report.
+// Bounds of one report, and of the spec of an order.
 const (
 	maxTasks = 1000
 	maxLines = 1000
+	maxSpec  = 1 << 20 // bytes: lists and claims have those of many jobs
 )
 
 // reports commits what a worker reports of its jobs. The answer to one report that fails is its problem; among
@@ -90,6 +92,13 @@ func checkReport(r *api.Report, keep bool) error {
 	}
 	for i := range r.Messages {
 		if err := CheckName("the key of a message", r.Messages[i].Key); err != nil {
+			return err
+		}
+	}
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		if err := cmp.Or(CheckName("the name of a task", t.Name), CheckName("the kind of a task", string(t.Kind)),
+			CheckName("the state of a task", string(t.State))); err != nil {
 			return err
 		}
 	}
@@ -186,6 +195,13 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if err := errors.Join(CheckText("note", o.Note, MostNote), CheckGroup(r.Context(), o.Group)); err != nil {
 		return err
 	}
+	spec, err := json.Marshal(o.Spec)
+	if err != nil {
+		return err
+	}
+	if len(spec) > maxSpec {
+		return job.Errorf(job.Invalid, "create", "", "the spec has %d bytes, more than %d", len(spec), maxSpec)
+	}
 	switch work := s.Engine.Work(o.Kind); {
 	case work == nil: // Submit refuses it
 	case !work.Orders:
@@ -196,7 +212,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if spec, err := json.Marshal(o.Spec); err != nil || !bytes.Equal(spec, j.Spec) || o.Group != j.Group {
+	if !bytes.Equal(spec, j.Spec) || o.Group != j.Group {
 		return job.Errorf(job.Conflict, "create", j.ID, "this idempotency key was used for another job")
 	}
 	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))

@@ -2,7 +2,9 @@ package server_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,6 +72,9 @@ func TestBadUpdates(t *testing.T) {
 		return w.Request(http.MethodPost, "/api/v1/worker/update",
 			`{"worker":"coach","reports":[{"job":"`+string(id)+`"`+members+`}]}`)
 	}
+	spawned := func(n int) string {
+		return `,"epoch":1,"spawn":{"expected":1,"from":1,"jobs":[{"kind":"test.letter","spec":` + textOf(n) + `}]}`
+	}
 	for members, status := range map[string]int{
 		`,"epoch":1,"fail":"x"`: 400, `,"epoch":1,"again":true`: 400, `,"epoch":1,"children":true`: 400,
 		`,"epoch":1,"after":5`: 400, ``: 400,
@@ -77,9 +82,60 @@ func TestBadUpdates(t *testing.T) {
 		`,"epoch":1,"messages":[{"topic":"test.news","key":"a\u0000"}]`: 400,
 		`,"epoch":1,"messages":[{"topic":"mail","key":"a"}]`:            409, `,"epoch":2,"log":[{"text":"x"}]`: 409,
 		`,"epoch":1,"log":[{"text":"x"}]`: 200,
+		`,"epoch":1,"bytes":-1`:           400, `,"epoch":1,"bytes":0`: 200,
+		`,"epoch":1,"priority":100`: 400, `,"epoch":1,"priority":-1`: 400, `,"epoch":1,"priority":99`: 200,
+		`,"epoch":1,"deadline":"0000-01-01T00:00:00Z"`: 400, `,"epoch":1,"deadline":"1969-12-31T23:59:59Z"`: 400,
+		`,"epoch":1,"deadline":"9999-12-31T23:59:59Z"`:                                          200,
+		`,"epoch":1,"tasks":[{"name":"a\u0007","kind":"test.part","state":"Done"}]`:             400,
+		`,"epoch":1,"tasks":[{"name":"a\n","kind":"test.part","state":"Done"}]`:                 400,
+		`,"epoch":1,"tasks":[{"name":"a","kind":"test.part","state":"Do\u0000ne"}]`:             400,
+		`,"epoch":1,"tasks":[{"name":"a","kind":"test.part","state":"Done","done":-1}]`:         400,
+		`,"epoch":1,"tasks":[{"name":"a","kind":"test.letter","state":"Lost at sea"}]`:          400,
+		`,"epoch":1,"tasks":[{"name":"a","kind":"test.letter","state":"Sorting"}]`:              200,
+		`,"epoch":1,"spawn":{"expected":1,"from":1,"jobs":[{"kind":"test.letter","bytes":-1}]}`: 400,
+		`,"epoch":1,"data":` + textOf(1<<20+1):                                                  400,
+		`,"epoch":1,"data":` + textOf(1<<20):                                                    200,
+		`,"epoch":1,"merge":{"a":` + textOf(1<<20-6+1) + `}`:                                    400,
+		`,"epoch":1,"merge":{"a":` + textOf(1<<20-6) + `}`:                                      200,
+		spawned(1<<20 + 1): 400,
+		spawned(1 << 20):   200,
 	} {
 		if answer, text := w.Ask(send(members)); answer.StatusCode != status {
-			t.Errorf("%s: got %d %s, want %d", members, answer.StatusCode, text, status)
+			t.Errorf("%.200s: got %d %.200s, want %d", members, answer.StatusCode, text, status)
+		}
+	}
+}
+
+// textOf is a JSON text of n bytes.
+func textOf(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
+
+// TestMergesAreBounded: data that is merged into other data is bounded as a whole.
+func TestMergesAreBounded(t *testing.T) {
+	w := servertest.Open(t, nil, nil)
+	id := w.Post(engine.Order{}).ID
+	j := claimJobs(w, "coach", 1)[0]
+	for i, want := range []job.ErrorKind{"", job.Invalid} {
+		_, err := w.Client.Update(t.Context(), api.Reports{Worker: "coach", Reports: []api.Report{{Job: id,
+			Epoch: j.Epoch, Merge: json.RawMessage(fmt.Sprintf(`{"part %d":%s}`, i, textOf(600<<10)))}}})
+		if err == nil && want != "" || err != nil && job.KindOf(err) != want {
+			t.Errorf("merge %d: got %v", i, err)
+		}
+	}
+}
+
+// TestRangesOfOrders: a job is created with values within their ranges only.
+func TestRangesOfOrders(t *testing.T) {
+	w := servertest.Open(t, nil, nil)
+	for members, status := range map[string]int{
+		``: 201, `,"bytes":0`: 201, `,"bytes":-1`: 400, `,"bytes":9223372036854775807`: 201,
+		`,"priority":99`: 201, `,"priority":100`: 400, `,"priority":-1`: 400,
+		`,"deadline":"0000-06-01T00:00:00Z"`: 400, `,"due":"1969-12-31T23:59:59Z"`: 400,
+		`,"deadline":"9999-12-31T23:59:59Z"`: 201, `,"due":"1970-01-01T00:00:00Z"`: 201,
+		`,"spec":` + textOf(1<<20): 201, `,"spec":` + textOf(1<<20+1): 400,
+	} {
+		r := w.Request(http.MethodPost, "/api/v1/jobs", `{"kind":"test.letter"`+members+`}`)
+		if answer, text := w.Ask(r); answer.StatusCode != status {
+			t.Errorf("%.100s: got %d %.200s, want %d", members, answer.StatusCode, text, status)
 		}
 	}
 }

@@ -45,9 +45,9 @@ func Of(err error) string {
 	return Error
 }
 
-// Temporary reports whether a later attempt may succeed where this one failed. A full disk and a deadline are temporary.
-// Else the method Temporary of an error decides if it has one: an archive that is cut off stays so. Without one, an
-// interrupted transfer and unknown errors are temporary; a refusal is not.
+// Temporary reports whether a later attempt may succeed where this one failed. A full disk and a deadline are
+// temporary. Else the method Temporary of an error decides if it has one: an archive that is cut off stays so. Without
+// one, an interrupted transfer and unknown errors are temporary; a refusal is not.
 func Temporary(err error) bool {
 	var t interface{ Temporary() bool }
 	var e *job.Error

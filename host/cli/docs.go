@@ -181,6 +181,9 @@ func apiPage(s *host.Settings) string {
 		status, title := problem.Status(k)
 		fmt.Fprintf(&b, "| %s | %d | %s |\n", k, status, title)
 	}
+	for _, o := range problem.Others {
+		fmt.Fprintf(&b, "| %s | %d | %s |\n", o.Kind, o.Status, o.Meaning)
+	}
 	b.WriteString(openapi.OutlineOf(d).Markdown())
 	return b.String()
 }

@@ -22,7 +22,9 @@ types. Every answer that is not a success is a Problem (application/problem+json
 A browser (Accept names text/html, and there is no Authorization) gets a page instead, except below /api.
 Fields that are not in a schema are refused in bodies, and texts that are not UTF-8 or have half of a surrogate pair as
 an escape. Times are RFC 3339 in UTC. Lists answer with a cursor in next,
-which the next request passes as after. Filters: all that are given must match. A filter that is an array may be
+which the next request passes as after. A page, and a claim of jobs, may have fewer entries than its limit although
+there are more: it ends with the job with which specs and data have about 8 MiB. The spec of an order of POST
+/api/v1/jobs, and the data of a job that a worker reports, have at most 1 MiB. Filters: all that are given must match. A filter that is an array may be
 repeated, or have several values with commas between them; each other one is given once. A filter that does not exist,
 and a value that is not possible, are refused with the names or values that are. An operation for a role with
 "(content)" or "(deletion)" is, of operators and auditors, for the owner of the work only; admins may use all. So is the

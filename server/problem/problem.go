@@ -118,6 +118,27 @@ func Absent(op, sentence, by string) error {
 // Status returns the HTTP status and the sentence of a kind of error, for the documentation.
 func Status(k job.ErrorKind) (status int, title string) { return statusOf[k], titleOf[k] }
 
+// Other is a status that HTTP has for some errors of a kind.
+type Other struct {
+	Kind    job.ErrorKind
+	Status  int
+	Meaning string
+}
+
+// Others are the statuses besides those of the kinds, for the documentation.
+var Others = []Other{
+	{job.Refused, http.StatusUnauthorized, "Sign-in, or a valid token, is needed."},
+	{job.Refused, http.StatusForbidden, "The role or the token does not allow it."},
+	{job.Invalid, http.StatusMethodNotAllowed, "The path has other methods: the header Allow lists them."},
+	{job.Conflict, http.StatusPreconditionFailed, "If-Match, or another precondition, does not hold."},
+	{job.Invalid, http.StatusRequestEntityTooLarge, "The body, or a part of it, is too large."},
+	{job.Invalid, http.StatusUnsupportedMediaType, "The media type of the body is another one."},
+	{job.Invalid, http.StatusRequestedRangeNotSatisfiable, "The file has none of the bytes of Range."},
+	{job.Refused, http.StatusMisdirectedRequest, "The server does not have the name in Host."},
+	{job.Unavailable, http.StatusTooManyRequests, "There are too many requests: try again after Retry-After."},
+	{job.Unavailable, http.StatusInsufficientStorage, "The server's storage is full."},
+}
+
 // Write answers with a problem.
 func Write(w http.ResponseWriter, p *api.Problem) {
 	text, err := json.Marshal(p)

@@ -77,7 +77,10 @@ func checkParameters(t *testing.T, r *server.Route, refusal string) {
 	if !found {
 		return // the application refused before
 	}
-	known := strings.FieldsFunc(strings.TrimSuffix(list, ")"), func(c rune) bool { return c == ',' || c == ' ' })
+	known := []string{}
+	if list = strings.TrimSuffix(list, ")"); list != "none" {
+		known = strings.Split(list, ", ")
+	}
 	declared := []string{}
 	for _, p := range r.IO.Query {
 		declared = append(declared, p.Name)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
+	"github.com/stagepost/stagepost/store/internal/rules"
 )
 
 // mostRows bounds the jobs of an answer, as job.Store defines.
@@ -82,22 +83,20 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 			}
 			at = last + step
 		}
-		var page job.Page
-		limit := q.PageSize()
+		page, next := rules.NewPage(&q), ""
 		for ; at >= 0 && at < len(s.order); at += step {
 			s.rows++
 			j, there := s.jobs[s.order[at]]
 			if !there || !q.Matches(&j) {
 				continue
 			}
-			if len(page.Jobs) == limit {
-				page.Next = strconv.Itoa(s.place[page.Jobs[limit-1].ID])
+			j.Own()
+			if !page.Add(&j) {
+				next = strconv.Itoa(s.place[page.Jobs[len(page.Jobs)-1].ID])
 				break
 			}
-			j.Own()
-			page.Jobs = append(page.Jobs, j)
 		}
-		return page, nil
+		return job.Page{Jobs: page.Jobs, Next: next}, nil
 	})
 }
 

@@ -9,8 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/rules"
 )
 
 // mostRows bounds the jobs of an answer, as job.Store defines.
@@ -58,18 +61,34 @@ func (s *Store) List(ctx context.Context, q job.Query) (page job.Page, err error
 	limit := q.PageSize()
 	statement := selectRecord + c.where() + " ORDER BY m.n " + order + " LIMIT " + strconv.Itoa(limit+1)
 	err = s.read(ctx, "list", "", func(r *reader) error {
-		list, err := all(r, scanRecord, statement, c.args...)
-		if len(list) > limit {
-			list = list[:limit]
-			page.Next = strconv.FormatInt(list[limit-1].n, 10)
+		rows, err := r.q.Query(r.ctx, statement, c.args...)
+		if err != nil {
+			return err
 		}
-		page.Jobs = nil
-		for _, one := range list {
-			page.Jobs = append(page.Jobs, one.job)
-		}
+		page, err = pageOf(r.s, rows, &q)
 		return err
 	})
 	return page, err
+}
+
+// pageOf collects a page. What is behind its end is not read into memory.
+func pageOf(s *Store, rows pgx.Rows, q *job.Query) (job.Page, error) {
+	defer rows.Close()
+	page, last, next := rules.NewPage(q), int64(0), ""
+	for rows.Next() {
+		one, err := scanRecord(rows)
+		if err != nil {
+			return job.Page{}, err
+		}
+		s.touched.Add(1)
+		if !page.Add(&one.job) {
+			next = strconv.FormatInt(last, 10)
+			break
+		}
+		last = one.n
+	}
+	rows.Close()
+	return job.Page{Jobs: page.Jobs, Next: next}, rows.Err()
 }
 
 // query adds the conditions of a query, which are those of [job.Query.Matches].

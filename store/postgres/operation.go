@@ -209,6 +209,9 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 	return results, nil
 }
 
+// partOfClaim is how many records a claim reads at once, as job.Store defines.
+const partOfClaim = 50
+
 // Claim is part of job.Store.
 func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 	var claimed []job.Job
@@ -227,8 +230,11 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 	o.apply = func(b *batch) error {
 		mine := c
 		mine.Now = b.at(c.Now)
-		list, err := b.claim(&mine)
-		claimed = owned(list)
+		var err error
+		claimed, err = rules.InParts(&mine, partOfClaim, func(part *job.Claim) ([]job.Job, error) {
+			list, err := b.claim(part)
+			return owned(list), err
+		})
 		return err
 	}
 	if err := s.do(ctx, "claim", o); err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
+	"github.com/stagepost/stagepost/store/internal/rules"
 )
 
 // List is part of job.Store. A cursor is the row number of a page's last job.
 func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
-	limit := q.PageSize()
 	from := int64(1)
 	if !q.Oldest {
 		from = s.lines.last()
@@ -33,7 +33,7 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 	var page job.Page
 	err := s.read(ctx, "list", "", func(r *reader) error {
 		return r.inSnapshot(func() (err error) {
-			page, err = s.page(r, &q, from, limit)
+			page, err = s.page(r, &q, from)
 			return err
 		})
 	})
@@ -84,13 +84,14 @@ func (s *Store) listClaimed(ctx context.Context, q *job.Query, from int64) (page
 		return page, err
 	}
 	slices.SortFunc(found, func(a, b *entry) int { return step(q) * cmp.Compare(a.n, b.n) })
-	if limit := q.PageSize(); len(found) > limit {
-		page.Next = strconv.FormatInt(found[limit-1].n, 10)
-		found = found[:limit]
+	some := rules.NewPage(q)
+	for i, e := range found {
+		if !some.Add(&e.job) {
+			page.Next = strconv.FormatInt(found[i-1].n, 10)
+			break
+		}
 	}
-	for _, e := range found {
-		page.Jobs = append(page.Jobs, e.job)
-	}
+	page.Jobs = some.Jobs
 	return page, nil
 }
 
@@ -119,7 +120,9 @@ func (s *Store) eachOf(r *reader, ids []job.ID, f func(*entry)) error {
 }
 
 // page collects a page and one more job, to detect another page.
-func (s *Store) page(r *reader, q *job.Query, from int64, limit int) (page job.Page, err error) {
+func (s *Store) page(r *reader, q *job.Query, from int64) (page job.Page, err error) {
+	some, limit := rules.NewPage(q), q.PageSize()
+	defer func() { page.Jobs = some.Jobs }()
 	w, found, err := s.wanted(r, q)
 	if !found || err != nil {
 		return page, err
@@ -141,11 +144,10 @@ func (s *Store) page(r *reader, q *job.Query, from int64, limit int) (page job.P
 			if e == nil || !q.Matches(&e.job) {
 				continue // it changed meanwhile
 			}
-			if len(page.Jobs) == limit {
+			if !some.Add(&e.job) {
 				page.Next = strconv.FormatInt(last, 10)
 				return page, nil
 			}
-			page.Jobs = append(page.Jobs, e.job)
 			last = n
 		}
 		if len(candidates) <= limit {

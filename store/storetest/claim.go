@@ -15,6 +15,7 @@ var claimTests = []test{
 	{"an empty answer is no error", claimNothing},
 	{"only from the named states", claimPlaces},
 	{"at most N", claimAtMost},
+	{"fewer than N of large jobs", claimLarge},
 	{"lowest priority number first, then the oldest", claimOrder},
 	{"priority goes before the owners' turns", claimPriorityFirst},
 	{"a changed priority counts at once", claimPriorityChanged},

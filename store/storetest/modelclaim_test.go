@@ -39,7 +39,7 @@ func (m *model) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast,
 }
 
 func (m *model) claim(c *job.Claim) (got []job.Job) {
-	for len(got) < c.N {
+	for large := 0; len(got) < c.N && large < mostLarge; {
 		j, ok := m.pick(c)
 		if !ok {
 			break
@@ -49,6 +49,7 @@ func (m *model) claim(c *job.Claim) (got []job.Job) {
 		j.Version++
 		j.Due, j.Changed = time.Time{}, c.Now
 		got = append(got, m.lease(j, c.Worker, c.Now.Add(c.Lease)))
+		large += len(j.Spec) + len(j.Data)
 	}
 	return got
 }

@@ -48,6 +48,9 @@ func (m *model) Named(ctx context.Context, part, owner string, n int) ([]job.Job
 }
 
 // List has the number of a page's last job in the order of creation as its cursor.
+// mostLarge is how many bytes of specs and data an answer has at most before its last job.
+const mostLarge = 8 << 20
+
 func (m *model) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return do(m, ctx, func() (job.Page, error) {
 		after, err := strconv.ParseInt(cmp.Or(q.After, "0"), 10, 64)
@@ -59,16 +62,18 @@ func (m *model) List(ctx context.Context, q job.Query) (job.Page, error) {
 			slices.Reverse(all)
 		}
 		var page job.Page
+		large := 0
 		for _, id := range all {
 			j, made := m.jobs[id], m.made[id]
 			passed := q.After != "" && (q.Oldest && made <= after || !q.Oldest && made >= after)
 			switch {
 			case passed || !q.Matches(&j):
-			case len(page.Jobs) == q.PageSize():
+			case len(page.Jobs) == q.PageSize(), large >= mostLarge:
 				page.Next = strconv.FormatInt(m.made[page.Jobs[len(page.Jobs)-1].ID], 10)
 				return page, nil
 			default:
 				page.Jobs = append(page.Jobs, copied(j))
+				large += len(j.Spec) + len(j.Data)
 			}
 		}
 		return page, nil

@@ -30,6 +30,7 @@ var listTests = []test{
 	{"a cursor stays valid while jobs come and go", listCursor},
 	{"a cursor that is none", listBadCursor},
 	{"every page together is the whole list", listPages},
+	{"pages of large jobs end early", listLarge},
 }
 
 // zoo creates jobs that differ in what queries ask for.

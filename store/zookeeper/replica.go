@@ -206,9 +206,8 @@ func (r *replica) list(q *job.Query) (job.Page, error) {
 			return job.Page{}, job.Errorf(job.Invalid, "list", "", "bad cursor %q", q.After)
 		}
 	}
-	var page job.Page
+	page, next := rules.NewPage(q), ""
 	var last int64
-	limit := q.PageSize()
 	for i := range r.rows {
 		one := r.rows[i]
 		if !q.Oldest {
@@ -217,16 +216,15 @@ func (r *replica) list(q *job.Query) (job.Page, error) {
 		if q.After != "" && (q.Oldest && one.row <= after || !q.Oldest && one.row >= after) || !q.Matches(&one.job) {
 			continue
 		}
-		if len(page.Jobs) == limit {
-			page.Next = strconv.FormatInt(last, 10)
-			break
-		}
 		j := one.job
 		j.Own()
-		page.Jobs = append(page.Jobs, j)
+		if !page.Add(&j) {
+			next = strconv.FormatInt(last, 10)
+			break
+		}
 		last = one.row
 	}
-	return page, nil
+	return job.Page{Jobs: page.Jobs, Next: next}, nil
 }
 
 // named returns jobs by a part of their ids, as job.Jobs defines.

@@ -94,11 +94,19 @@ func (l *Ledger) Commit(r Records, changes []job.Change, results []job.Result) e
 	return l.write(r)
 }
 
+// partOfClaim is how many records a claim reads at once, as job.Store defines.
+const partOfClaim = 50
+
 // Claim is part of job.Store.
 func (l *Ledger) Claim(r Records, c *job.Claim) ([]job.Job, error) {
 	if err := rules.CheckClaim(c); err != nil {
 		return nil, err
 	}
+	return rules.InParts(c, partOfClaim, func(part *job.Claim) ([]job.Job, error) { return l.claim(r, part) })
+}
+
+// claim claims jobs at once.
+func (l *Ledger) claim(r Records, c *job.Claim) ([]job.Job, error) {
 	granted := l.queue.Claim(c)
 	l.begin().Claim(granted)
 	if err := l.read(r); err != nil {
