@@ -36,7 +36,8 @@ type member struct {
 
 	room     Capacity
 	heard    bool      // it answered at least once
-	since    time.Time // of the last answer, or of the first silence
+	since    time.Time // of the first answer, or of the first silence
+	seen     time.Time // of the last answer
 	err      error     // of the last call; nil: it answers
 	live     bool      // it reports by itself what changes
 	reserved int       // parcels on their way, which its capacity does not show yet
@@ -50,6 +51,7 @@ type Agent struct {
 	Name  string    `json:"name"`
 	Up    bool      `json:"up"`
 	Since time.Time `json:"since,omitzero"` // so it stands
+	Seen  time.Time `json:"-"`              // of its last answer; zero: it never answered
 	Error string    `json:"error,omitempty"`
 	Capacity
 	Reserved int `json:"reserved"`       // jobs on their way to it
@@ -103,7 +105,7 @@ func (a *App) Agents() []Agent {
 	list := []Agent{}
 	for _, name := range slices.Sorted(maps.Keys(r.members)) {
 		m := r.members[name]
-		one := Agent{Name: name, Up: m.err == nil, Since: m.since, Capacity: m.room, Reserved: m.reserved}
+		one := Agent{Name: name, Up: m.err == nil, Since: m.since, Seen: m.seen, Capacity: m.room, Reserved: m.reserved}
 		one.Labels = r.labels(name)
 		if m.err != nil {
 			one.Error = m.err.Error()
@@ -124,6 +126,9 @@ func (a *App) Workers() []api.WorkerInfo {
 			Name: one.Name, State: api.WorkerIdle, Where: "agent", Slots: one.Capacity.Slots, Running: []job.ID{},
 			From: []job.KindState{{Kind: JobKind, State: Running}}, Seen: one.Since,
 			Labels: append([]string{}, one.Labels...),
+		}
+		if !one.Seen.IsZero() {
+			w.Seen = one.Seen
 		}
 		switch {
 		case !one.Up:
@@ -201,7 +206,7 @@ func (r *registry) ask(ctx context.Context, m *member) {
 	}
 	if m.err = err; err == nil {
 		room.Labels = slices.DeleteFunc(room.Labels, func(l string) bool { return !job.IsLabel(l) })
-		m.room, m.heard = room, true
+		m.room, m.heard, m.seen = room, true, time.Now()
 	}
 	r.mu.Unlock()
 	if back {

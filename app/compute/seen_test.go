@@ -1,0 +1,28 @@
+package compute_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// TestWorkersSeen: the list of workers has the time of an agent's last answer, also of one that is silent.
+func TestWorkersSeen(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFake()
+		w := newHarnessOn(t, mem.New(), quick(t), one(f), seldom)
+		time.Sleep(time.Hour)
+		if age := time.Since(w.app.Workers()[0].Seen); age > 6*time.Second { // it is asked every five
+			t.Errorf("it was seen %s ago", age)
+		}
+		f.mu.Lock()
+		f.down = errors.New("no route")
+		f.mu.Unlock()
+		time.Sleep(time.Minute)
+		if age := time.Since(w.app.Workers()[0].Seen); age < 50*time.Second || age > 70*time.Second {
+			t.Errorf("the silent one was seen %s ago", age)
+		}
+	})
+}
