@@ -193,6 +193,6 @@ func aside(w *Work, j *job.Job, h *job.Hold, now time.Time) (*transition, error)
 		return nil, err
 	}
 	t.Require.Held = true
-	t.reason(cause.Hold, fmt.Sprintf("%s is on hold: %s (by %s)", h.Scope, h.Why, h.Who))
+	t.reason(cause.Hold, fmt.Sprintf("%s was put on hold: %s (by %s)", h.Scope, h.Why, h.Who))
 	return t, nil
 }

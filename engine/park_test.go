@@ -49,7 +49,7 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 		}
 		synctest.Wait()
 		if j := w.get(waiting.ID); j.State != "Held" || j.Cause != cause.Hold ||
-			j.Message != "group=maps is on hold: flood (by ann)" {
+			j.Message != "group=maps was put on hold: flood (by ann)" {
 			t.Errorf("the one that waited is %s: %q", j.State, j.Message)
 		}
 		if _, err := w.Do(t.Context(), operator.Act{Job: waiting.ID, Event: "release",
