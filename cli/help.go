@@ -192,6 +192,30 @@ func overview(root *cobra.Command, width int) string {
 	return b.String()
 }
 
+// checkHelp makes an unknown command a usage error of the command help. Cobra prints the help of the program.
+func checkHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil || help == root {
+		return
+	}
+	help.Run = nil
+	help.RunE = func(_ *cobra.Command, words []string) error {
+		cmd, rest, err := root.Find(words)
+		if err == nil && cmd.HasSubCommands() && len(rest) > 0 {
+			err = fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath())
+			if meant := meantBy(cmd, rest[0]); meant != "" {
+				err = fmt.Errorf("%w; did you mean %s?", err, meant)
+			}
+		}
+		if err != nil {
+			return Usage(err)
+		}
+		cmd.InitDefaultHelpFlag()
+		return cmd.Help()
+	}
+}
+
 // wrapArgs makes wrong numbers of arguments and unknown commands usage errors, everywhere.
 func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {

@@ -43,6 +43,7 @@ func New(in io.Reader, out, errs *Printer, s *Common, lives []*lifecycle.Table, 
 // Run does the call.
 func (c *Call) Run(args []string) int {
 	root := c.Root()
+	checkHelp(root)
 	root.SetArgs(args)
 	root.SetIn(c.In)
 	root.SetOut(c.Out)

@@ -19,7 +19,7 @@ import (
 )
 
 func (c *Commands) lifecycle() *cobra.Command {
-	return cli.Group("lifecycle", "List, show, draw, check, add and remove lifecycles",
+	return cli.Group("lifecycle", "List, show, draw, lint, add and remove lifecycles",
 		"Lists the lifecycles of this program without a server, adds kinds of jobs to a server and removes them.",
 		"  stagepost lifecycle list\n  stagepost lifecycle show ingest.job",
 		c.lifecycleAdd(), c.lifecycleRemove(), c.lifecycleList(), c.lifecycleShow(), c.lifecycleDraw(),
