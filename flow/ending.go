@@ -150,9 +150,14 @@ func (r *Runner) closeAtom(i int32) {
 		if rec.Waits {
 			text = "%s was waiting when its flow was ended"
 		}
-		if rec.Failure == nil {
+		_, missing := r.arguments(i, r.plan.nodes[i].args)
+		switch {
+		case rec.Failure == nil && missing != nil && !rec.Waits:
+			// it was never called: submit reverts it without a call
+			rec.Failure = FailureOf(missing)
+		case rec.Failure == nil:
 			rec.Failure = newFailure(TypeInterrupted, text, rec.Name)
-		} else if r.acceptedEnding.Keep { // its next attempt is made when the flow is run again
+		case r.acceptedEnding.Keep: // its next attempt is made when the flow is run again
 			rec.Failure = newFailure(TypeInterrupted, text+": %w", rec.Name, rec.Failure)
 		}
 		delete(r.waiting, i)

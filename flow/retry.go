@@ -117,7 +117,17 @@ func ForEach(values ...any) *Retry {
 
 // ParameterizedForEach is [ForEach] with the list in the argument "values", which can be rebound.
 func ParameterizedForEach() *Retry {
-	r := forEach(func(c *Call) (values []any, err error) { return values, c.Into("values", &values) })
+	r := forEach(func(c *Call) ([]any, error) {
+		v, there := c.args["values"]
+		if !there {
+			return nil, wrong(ErrNotFound, []string{c.Atom}, "%s has no argument %q", c.Atom, "values")
+		}
+		all, err := ValueOf(v).list()
+		if err != nil {
+			return nil, newFailure("InvalidArgument", "the argument \"values\" of %s must be a list: %w", c.Atom, err)
+		}
+		return all, nil
+	})
 	r.Args.Requires = []string{"values"}
 	return r
 }

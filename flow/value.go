@@ -7,6 +7,8 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+
+	"github.com/stagepost/stagepost/internal/decimal"
 )
 
 // Values are arguments and results by name.
@@ -27,8 +29,8 @@ func ValueOf(v any) Value {
 	return Value{live: v}
 }
 
-// Any returns the Go value. A value from storage is nil, bool, string, int (numbers without fraction), float64, []any
-// or map[string]any.
+// Any returns the Go value. A value from storage is nil, bool, string, int (numbers without fraction), float64,
+// json.Number (numbers that neither of the two has exactly, such as 12345678901234567890), []any or map[string]any.
 func (v Value) Any() any {
 	if v.text == nil {
 		return v.live
@@ -49,7 +51,10 @@ func plain(v any) any {
 		if n, err := strconv.Atoi(v.String()); err == nil {
 			return n
 		}
-		f, _ := v.Float64()
+		f, err := v.Float64()
+		if c, ok := decimal.Compare(v.String(), strconv.FormatFloat(f, 'g', -1, 64)); err != nil || !ok || c != 0 {
+			return v
+		}
 		return f
 	case []any:
 		for i := range v {
@@ -82,6 +87,25 @@ func (v Value) Into(into any) error {
 		}
 	}
 	return json.Unmarshal(text, into)
+}
+
+// list returns the elements of a list. Numbers that came as JSON are as Any returns them.
+func (v Value) list() (all []any, err error) {
+	if elements, is := v.Any().([]any); is {
+		return elements, nil
+	}
+	if err := v.Into(&all); err != nil {
+		return nil, fmt.Errorf("it is no list: %.100s", describe(v))
+	}
+	return all, nil
+}
+
+// describe returns the JSON of a value, or its Go syntax.
+func describe(v Value) string {
+	if text, err := json.Marshal(v); err == nil {
+		return string(text)
+	}
+	return fmt.Sprintf("%#v", v.live)
 }
 
 // wrapValues wraps Go values; the result is never nil.

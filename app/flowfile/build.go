@@ -57,7 +57,10 @@ func (b *builder) part(p *part) (*flow.Flow, error) {
 		}
 		b.at[items[n]] = i
 	}
-	retry := b.retry(p)
+	retry, err := b.retry(p)
+	if err != nil {
+		return nil, err
+	}
 	switch p.pattern {
 	case flow.PatternLinear:
 		return flow.Linear(p.name, items...).With(retry), nil
@@ -217,10 +220,10 @@ func (b *builder) each(i *item) (flow.Item, error) {
 }
 
 // retry builds the controller of a part; nil if there is none.
-func (b *builder) retry(p *part) *flow.Retry {
+func (b *builder) retry(p *part) (*flow.Retry, error) {
 	a := p.again
 	if a == nil {
-		return nil
+		return nil, nil
 	}
 	var r *flow.Retry
 	switch a.way {
@@ -235,6 +238,10 @@ func (b *builder) retry(p *part) *flow.Retry {
 		r = flow.ParameterizedForEach()
 		r.Args.Rebind = map[string]string{"values": a.of}
 		if v, is := b.values[a.of]; is {
+			if _, is := listOf(flow.ValueOf(v)); !is && !b.placeholder {
+				return nil, invalid(nil, "the input %s must be a list: for_each_of runs the part with one of its "+
+					"items after another", a.of)
+			}
 			r.Args.Inject = flow.Values{"values": v}
 		}
 	default:
@@ -244,7 +251,7 @@ func (b *builder) retry(p *part) *flow.Retry {
 	if a.all {
 		r.RevertingAll()
 	}
-	return r
+	return r, nil
 }
 
 // wait gives the pause after an attempt.

@@ -1,11 +1,14 @@
 package flowfile
 
 import (
+	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/format/tree"
+	"github.com/stagepost/stagepost/internal/decimal"
 )
 
 // term is a condition over the results of tasks, by name. It always ends, and examines nothing else.
@@ -183,25 +186,23 @@ func order(a, b any) (c int, ok bool) {
 	}
 	x, isX := number(a)
 	y, isY := number(b)
-	switch {
-	case !isX || !isY:
+	if !isX || !isY {
 		return 0, false
-	case x < y:
-		return -1, true
-	case x > y:
-		return 1, true
 	}
-	return 0, true
+	return decimal.Compare(x, y)
 }
 
-func number(v any) (float64, bool) {
+// number is a number as it is written in JSON.
+func number(v any) (string, bool) {
 	switch v := v.(type) {
 	case int:
-		return float64(v), true
+		return strconv.Itoa(v), true
 	case int64:
-		return float64(v), true
+		return strconv.FormatInt(v, 10), true
 	case float64:
-		return v, true
+		return strconv.FormatFloat(v, 'g', -1, 64), true
+	case json.Number:
+		return v.String(), true
 	}
-	return 0, false
+	return "", false
 }

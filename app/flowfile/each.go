@@ -70,10 +70,12 @@ func (e *each) list(values flow.Values, placeholder bool) ([]any, error) {
 		if v.Any() == nil && placeholder {
 			return []any{"item"}, nil
 		}
-		if err := v.Into(&all); err != nil || v.Any() == nil {
+		var is bool
+		if all, is = listOf(v); !is {
 			return nil, invalid(nil, "the input %s must be a list: %s runs once for each of its items", e.from.name,
 				e.arg)
 		}
+		all = slices.Clone(all)
 		for i := range all {
 			all[i] = flow.ValueOf(all[i]).Any()
 		}
@@ -93,6 +95,17 @@ func (e *each) list(values flow.Values, placeholder bool) ([]any, error) {
 		}
 	}
 	return fit, nil
+}
+
+// listOf gives the items of a value that is a list.
+func listOf(v flow.Value) (all []any, is bool) {
+	switch items := v.Any().(type) {
+	case nil:
+		return nil, false
+	case []any:
+		return items, true
+	}
+	return all, v.Into(&all) == nil
 }
 
 // label makes an atom's name of an item: its text as far as it is made of letters that names have; otherwise with the

@@ -303,11 +303,20 @@ func (q *request) expected(status int) bool {
 
 // Types of failures of what came out.
 const (
-	TypeBadOutput = "BadOutput" // it is not the JSON that was promised
+	TypeBadOutput = "BadOutput" // it is not the JSON that was promised, or not UTF-8
 )
 
 // result makes a task's result of what came out.
 func result(text []byte, output string) (any, error) {
+	if output == "line" {
+		text = bytes.TrimSpace(text)
+		text = text[bytes.LastIndexByte(text, '\n')+1:]
+	}
+	if output != "none" && !utf8.Valid(text) {
+		return nil, &process.OutputError{Type: TypeBadOutput,
+			Text: "the output is not UTF-8 text: print it in UTF-8, or as base64 or hexadecimal digits; " +
+				"output: none ignores it"}
+	}
 	switch output {
 	case "none":
 		return nil, nil
@@ -318,14 +327,7 @@ func result(text []byte, output string) (any, error) {
 		}
 		return v, nil
 	}
-	if !utf8.Valid(text) {
-		text = bytes.ToValidUTF8(text, []byte("\uFFFD"))
-	}
-	text = bytes.TrimSpace(text)
-	if output == "line" {
-		text = bytes.TrimSpace(text[bytes.LastIndexByte(text, '\n')+1:])
-	}
-	return string(text), nil
+	return string(bytes.TrimSpace(text)), nil
 }
 
 // value looks up a hole among the arguments of a call.
