@@ -74,10 +74,8 @@ func checkSpec(s *record.JobSpec, names safename.Rules) error {
 	if s.URL == "" && s.Row > 0 {
 		return fail(CauseBadRow, "the row names no URL")
 	}
-	if s.Digest.Type != "" {
-		if _, err := checkm.NewHash(checkm.Algorithm(s.Digest.Type)); err != nil {
-			return fail(CauseBadRow, "digest type %q: %w", s.Digest.Type, err)
-		}
+	if err := checkSource(s.URL, s.Digest); err != nil {
+		return fail(CauseBadRow, "%w", err)
 	}
 	if s.Type == TypeContainer {
 		if _, _, ok := unpack.KindOf(s.Filename); !ok {

@@ -46,3 +46,39 @@ func TestCheckManifest(t *testing.T) {
 		t.Errorf("%d cases", n)
 	}
 }
+
+// TestCheckManifestRows: a row that can never be ingested is a problem of the check. Good rows are the control.
+func TestCheckManifestRows(t *testing.T) {
+	p, err := ManifestProfile(false, profile.NamesPortable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ok = "0123456789abcdefABCDEF0123456789"
+	for _, of := range []string{"mrt-ingest-manifest", "mrt-single-file-batch-manifest"} {
+		for row, says := range map[string]string{
+			"http://h.example/a | md5 | " + ok:                          "",
+			"http://h.example/a |  |":                                   "",
+			"http://h.example/a b |  |":                                 "white space",
+			"http://h.example/a\\b |  |":                                "backslash",
+			"http://h.example/a | md5 | abc":                            "md5 has 32 hexadecimal digits",
+			"http://h.example/a | md5 | " + strings.Repeat("z", 32):     "md5 has 32 hexadecimal digits",
+			"http://h.example/a | sha-256 | " + ok:                      "sha256 has 64 hexadecimal digits",
+			"http://h.example/a | md2 | " + strings.Repeat("0", 32):     `digest type "md2"`,
+			"http://h.example/a | crc32 | 1":                            "crc32 has 8 hexadecimal digits",
+			"http://h.example/a | adler-32 | " + strings.Repeat("0", 8): "",
+		} {
+			text := "#%checkm_0.7\n#%profile | http://uc3.cdlib.org/registry/ingest/manifest/" + of + "\n" + row +
+				" |  |  | a.txt\n#%eof\n"
+			got, err := CheckManifest(strings.NewReader(text), "x.checkm", "", p)
+			switch {
+			case err != nil:
+				t.Errorf("%s: %v", row, err)
+			case says == "" && len(got.Problems) > 0:
+				t.Errorf("%s: %+v", row, got.Problems)
+			case says != "" && (len(got.Problems) != 1 || got.Problems[0].Row != 3 ||
+				!strings.Contains(got.Problems[0].Text, says)):
+				t.Errorf("%s: %+v, want %q", row, got.Problems, says)
+			}
+		}
+	}
+}

@@ -385,8 +385,8 @@ func errNoFile() error   { return fail(CauseEmptyManifest, "the manifest names n
 func errNoObject() error { return fail(CauseEmptyManifest, "the manifest names no object") }
 
 func notContainer(name string) error {
-	return fail(CauseWrongType, "%q is no container: its name ends in none of .zip .tar .tar.gz .tgz .tar.bz2 .gz .bz2",
-		name)
+	return fail(CauseWrongType, "%q is no container: its name ends in none of .zip .tar .tar.gz .tgz .tarz .tar.bz2 "+
+		".tbz2 .gz .bz2", name)
 }
 
 // wantedOf makes what is fetched of a row.
@@ -396,6 +396,9 @@ func wantedOf(names *safename.Set, row checkm.Row) (wanted, error) {
 	w.digest = record.Digest{Type: string(row.Digest.Algorithm), Value: row.Digest.Value}
 	if err == nil && w.url == "" {
 		err = fail(CauseCorruptManifest, "%s has no URL", w.name)
+	}
+	if wrong := checkSource(w.url, w.digest); err == nil && wrong != nil {
+		err = fail(CauseCorruptManifest, "%s: %w", w.name, wrong)
 	}
 	if err != nil {
 		err = fmt.Errorf("line %d: %w", row.Line, err)
