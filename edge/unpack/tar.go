@@ -43,13 +43,16 @@ func (w *writer) tar(stream io.Reader) error {
 
 func (w *writer) tarEntry(tr *tar.Reader, hdr *tar.Header) error {
 	if rule := tarRule(hdr); rule != "" {
+		if isSparse(hdr) {
+			return refuse(rule, hdr.Name, errors.New("sparse: make the archive without the option -S of tar"))
+		}
 		return refuse(rule, hdr.Name, fmt.Errorf("type %q", hdr.Typeflag))
 	}
 	switch hdr.Typeflag {
 	case tar.TypeLink, tar.TypeSymlink:
 		return w.link(hdr)
-	case tar.TypeXGlobalHeader:
-		return nil // a comment; git writes its commit in it
+	case tar.TypeXGlobalHeader, typeLabel:
+		return nil // a comment, in which git writes its commit; or the name of the archive
 	case tar.TypeDir:
 		if name := strings.TrimSuffix(hdr.Name, "/"); name != "." {
 			return w.dir(name)
@@ -57,6 +60,19 @@ func (w *writer) tarEntry(tr *tar.Reader, hdr *tar.Header) error {
 		return nil
 	}
 	return w.file(hdr.Name, tr, hdr.Size, w.packed)
+}
+
+// typeLabel is the type of an entry that has the name of the archive (GNU tar, --label).
+const typeLabel = 'V'
+
+// isSparse reports whether an entry is a file that was stored without its ranges of zeros.
+func isSparse(hdr *tar.Header) bool {
+	for key := range hdr.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return hdr.Typeflag == tar.TypeGNUSparse
 }
 
 func tarRule(hdr *tar.Header) Rule {
@@ -72,10 +88,13 @@ func tarRule(hdr *tar.Header) Rule {
 		if hdr.Mode&0o6000 != 0 {
 			return SetID
 		}
-		for key := range hdr.PAXRecords {
-			if strings.HasPrefix(key, "GNU.sparse.") {
-				return Special
-			}
+		if isSparse(hdr) {
+			return Special
+		}
+		return ""
+	case typeLabel:
+		if hdr.Size != 0 || hdr.Linkname != "" {
+			return Special
 		}
 		return ""
 	case tar.TypeDir, tar.TypeLink, tar.TypeSymlink:

@@ -200,10 +200,34 @@ func TestNamesThatMeet(t *testing.T) {
 	}
 }
 
+// TestLabel: the name that GNU tar gives an archive with --label is no file of it.
+func TestLabel(t *testing.T) {
+	p := newPlace(t)
+	if _, err := p.unpack("x.tar", makeTar(entry{name: "../label", kind: 'V'}, good[0]), Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	labelled := entry{name: "label", kind: 'V', data: "x"}
+	refused(t, newPlace(t), "a label with data", "y.tar", makeTar(labelled, good[0]), Limits{}, Special)
+}
+
+// TestSparse: the refusal of a sparse file says what to do.
+func TestSparse(t *testing.T) {
+	p := newPlace(t)
+	for about, tarball := range map[string][]byte{"PAX": paxRecord("GNU.sparse.realsize=999999999999", 'x'),
+		"GNU": makeTar(entry{name: "s", kind: 'S'})} {
+		if _, err := p.unpack("x.tar", tarball, Limits{}); err == nil || !strings.Contains(err.Error(), "option -S") {
+			t.Errorf("%s: %v", about, err)
+		}
+	}
+}
+
 func TestMaliciousTypes(t *testing.T) {
 	p := newPlace(t)
 	for _, kind := range []byte("12346s7SDMNVAKL") {
 		for _, link := range []string{"/etc", "..", "a.txt", "../../x", ""} {
+			if kind == 'V' && link == "" { // a label
+				continue
+			}
 			want := Special
 			if kind == '1' || kind == '2' {
 				want = Link

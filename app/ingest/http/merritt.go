@@ -7,12 +7,14 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/format/erc"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/problem"
@@ -42,15 +44,7 @@ func (s *Handlers) merritt(update bool) func(http.ResponseWriter, *http.Request)
 		if err := server.Params(r).Err(); err != nil {
 			return err
 		}
-		media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-		if err != nil || media != "multipart/form-data" {
-			return problem.Refuse(http.StatusUnsupportedMediaType, job.Invalid,
-				"a submission is multipart/form-data, not %.100q", r.Header.Get("Content-Type"))
-		}
-		f := &merrittForm{seen: map[string]string{}, size: -1, answer: answerForm(r.Header.Get("Accept"))}
-		if f.sub.Key, err = server.KeyOf(r, ""); err != nil {
-			return err
-		}
+		f := &merrittForm{seen: map[string]string{}, size: -1, answer: acceptedForm(r.Header.Get("Accept"))}
 		f.sub.Update = update
 		j, err := s.takeMerritt(w, r, app, f)
 		if err != nil {
@@ -64,6 +58,14 @@ func (s *Handlers) merritt(update bool) func(http.ResponseWriter, *http.Request)
 
 // takeMerritt reads the form and makes the batch.
 func (s *Handlers) takeMerritt(w http.ResponseWriter, r *http.Request, app Ingest, f *merrittForm) (job.Job, error) {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "multipart/form-data" {
+		return job.Job{}, problem.Refuse(http.StatusUnsupportedMediaType, job.Invalid,
+			"a submission is multipart/form-data, not %.100q", r.Header.Get("Content-Type"))
+	}
+	if f.sub.Key, err = server.KeyOf(r, ""); err != nil {
+		return job.Job{}, err
+	}
 	if scheme := r.PathValue("scheme"); scheme != "" {
 		f.sub.PrimaryID = scheme + "/" + r.PathValue("shoulder") + "/" + r.PathValue("objectid")
 	}
@@ -221,9 +223,10 @@ func (f *merrittForm) other(name, text string) (err error) {
 	return nil
 }
 
-// dublinCore takes a value of an element. Values of several lines, as text areas give them, become one.
+// dublinCore takes a value of an element. Values of several lines, as text areas give them, become one. Elements that
+// Dublin Core does not have are ignored as other unknown fields are.
 func (f *merrittForm) dublinCore(element, text string) error {
-	if text = strings.Join(strings.Fields(text), " "); text == "" {
+	if text = strings.Join(strings.Fields(text), " "); text == "" || !slices.Contains(erc.Elements15, element) {
 		return nil
 	}
 	if f.sub.DublinCore == nil {
@@ -277,6 +280,30 @@ func answerForm(text string) string {
 		return answerANVL
 	}
 	return answerXML
+}
+
+// acceptedForm gives the form that a header Accept prefers of those that are known: the first one of the highest
+// quality.
+func acceptedForm(header string) string {
+	form, best := answerXML, 0.0
+	for part := range strings.SplitSeq(header, ",") {
+		media, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		quality := 1.0
+		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
+			quality = q
+		}
+		known := answerForm(media)
+		if known == answerXML && media != "text/xml" && media != "application/xml" {
+			continue
+		}
+		if quality > best {
+			form, best = known, quality
+		}
+	}
+	return form
 }
 
 // writeBatch answers with Merritt's batchState.

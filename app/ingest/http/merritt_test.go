@@ -41,7 +41,7 @@ func TestMerrittForms(t *testing.T) {
 	full := parts("file:map.tif", "the bytes", "submitter", "ann/Ann Arbor", "profile", "", "type", "file",
 		"creator", "A. Person", "title", "Ü", "date", "1857", "localIdentifier", "a;b", "note", "n",
 		"notification", "ann@example.org", "digestType", "md5", "digestValue", "0123", "size", "9",
-		"responseForm", "json", "notificationFormat", "xml", "DC.subject", "maps", "DC.Subject", "post\r\nroads",
+		"responseForm", "json", "notificationFormat", "xml", "DC.subject", "maps", "DC.Subject", "post\r\nroads", "DC.nonsense", "x",
 		"DataCite.resourceType", "dataset", "retainTargetURL", "true", "embargoEndDate", "2031-12-31", "utf8", "yes")
 	answer, text := w.Ask(w.merritt("/submitobject", full))
 	var got map[string]map[string]string
@@ -116,6 +116,10 @@ func TestMerrittAnswers(t *testing.T) {
 		{"", "application/json", "application/json", `"bat:batchStatus":"QUEUED"`},
 		{"anvl", "", "text/x-anvl; charset=utf-8", "batchStatus: QUEUED\n"},
 		{"turtle", "", "text/xml; charset=utf-8", "<bat:batchID>"},
+		{"", "application/json, text/plain, */*", "application/json", `"bat:batchStatus":"QUEUED"`},
+		{"", "text/html, text/x-anvl;q=0.8, application/xml;q=0.5", "text/x-anvl; charset=utf-8", "batchStatus: QUEUED\n"},
+		{"", "application/json;q=0.1, text/xml", "text/xml; charset=utf-8", "<bat:batchID>"},
+		{"", "*/*", "text/xml; charset=utf-8", "<bat:batchID>"},
 	} {
 		r := w.merritt("/add", parts("responseForm", c.field, "file:a", "a", "submitter", "<&\">"))
 		r.Header.Set("Accept", c.accept)
@@ -180,7 +184,8 @@ func TestMerrittRefusals(t *testing.T) {
 	}
 	r := w.merritt("/submitobject", whole)
 	r.Header.Set("Content-Type", "text/plain")
-	if answer, text := w.Ask(r); answer.StatusCode != http.StatusUnsupportedMediaType {
+	if answer, text := w.Ask(r); answer.StatusCode != http.StatusUnsupportedMediaType ||
+		!strings.Contains(text, "<exc:error>a submission is multipart/form-data") {
 		t.Errorf("got %s: %s", answer.Status, text)
 	}
 	w.ingest.fail = job.Errorf(job.Invalid, "submit", "", "there is no profile <x>")
@@ -233,5 +238,8 @@ func TestMerrittKeys(t *testing.T) {
 	}
 	r := w.merritt("/submitobject", parts("file:a", "a"))
 	r.Header.Set("Idempotency-Key", strings.Repeat("k", 300))
-	w.Problem(r, http.StatusBadRequest, job.Invalid)
+	if answer, text := w.Ask(r); answer.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(text, "<exc:status>"+string(job.Invalid)+"</exc:status>") {
+		t.Errorf("a key that is too long: got %s: %s", answer.Status, text)
+	}
 }
