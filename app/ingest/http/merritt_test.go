@@ -41,7 +41,8 @@ func TestMerrittForms(t *testing.T) {
 	full := parts("file:map.tif", "the bytes", "submitter", "ann/Ann Arbor", "profile", "", "type", "file",
 		"creator", "A. Person", "title", "Ü", "date", "1857", "localIdentifier", "a;b", "note", "n",
 		"notification", "ann@example.org", "digestType", "md5", "digestValue", "0123", "size", "9",
-		"responseForm", "json", "notificationFormat", "xml", "DC.subject", "maps", "DC.Subject", "post\r\nroads", "DC.nonsense", "x",
+		"responseForm", "json", "notificationFormat", "xml", "DC.subject", "maps", "DC.Subject", "post\r\nroads",
+		"DC.nonsense", "x",
 		"DataCite.resourceType", "dataset", "retainTargetURL", "true", "embargoEndDate", "2031-12-31", "utf8", "yes")
 	answer, text := w.Ask(w.merritt("/submitobject", full))
 	var got map[string]map[string]string
@@ -117,7 +118,8 @@ func TestMerrittAnswers(t *testing.T) {
 		{"anvl", "", "text/x-anvl; charset=utf-8", "batchStatus: QUEUED\n"},
 		{"turtle", "", "text/xml; charset=utf-8", "<bat:batchID>"},
 		{"", "application/json, text/plain, */*", "application/json", `"bat:batchStatus":"QUEUED"`},
-		{"", "text/html, text/x-anvl;q=0.8, application/xml;q=0.5", "text/x-anvl; charset=utf-8", "batchStatus: QUEUED\n"},
+		{"", "text/html, text/x-anvl;q=0.8, application/xml;q=0.5", "text/x-anvl; charset=utf-8",
+			"batchStatus: QUEUED\n"},
 		{"", "application/json;q=0.1, text/xml", "text/xml; charset=utf-8", "<bat:batchID>"},
 		{"", "*/*", "text/xml; charset=utf-8", "<bat:batchID>"},
 	} {

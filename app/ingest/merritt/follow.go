@@ -390,7 +390,8 @@ func (p *pass) gone(ctx context.Context, s *merritt.Seen, j *job.Job) error {
 		p.find(s.Node, "%s", text)
 		return nil
 	}
-	err := p.commit(ctx, j, path(p.engine.Life(j.Kind), j.Position, record.Deleted), "its nodes were removed in Merritt")
+	route := path(p.engine.Life(j.Kind), j.Position, record.Deleted)
+	err := p.commit(ctx, j, route, "its nodes were removed in Merritt")
 	if err == nil {
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // repairJob makes the queue entry and the references of a job those that its status and priority have: it removes all
-// others, and creates those that are missing. A priority outside of 0..99 becomes the nearest one. The error is ErrChanged
-// if the status is no longer that of j.
+// others, and creates those that are missing. A priority outside of 0..99 becomes the nearest one. The error is
+// ErrChanged if the status is no longer that of j.
 func (q *Queue) repairJob(ctx context.Context, j *Job) error {
 	entry := j.Status.Status.Entry(j.Priority, j.ID)
 	entries, err := q.allEntries(ctx, j.ID)
