@@ -15,6 +15,9 @@ import (
 // mostValues bounds the values of Dublin Core in a submission.
 const mostValues = 200
 
+// Elements returns the elements of Dublin Core that a submission may have.
+func Elements() []string { return erc.Elements15 }
+
 // checkDescription refuses what cannot describe an object, and brings the rest into normal form.
 func checkDescription(s *Submission) error {
 	refuse := func(format string, args ...any) error {

@@ -210,7 +210,7 @@ func TestLabel(t *testing.T) {
 	refused(t, newPlace(t), "a label with data", "y.tar", makeTar(labelled, good[0]), Limits{}, Special)
 }
 
-// TestSparse: the refusal of a sparse file says what to do.
+// TestSparse: the refusal of a sparse file names what to do.
 func TestSparse(t *testing.T) {
 	p := newPlace(t)
 	for about, tarball := range map[string][]byte{"PAX": paxRecord("GNU.sparse.realsize=999999999999", 'x'),

@@ -332,7 +332,7 @@ func (p *pass) follow(ctx context.Context, s *merritt.Seen) error {
 		return nil
 	case s.Gone:
 		return p.gone(ctx, s, &j)
-	case j.Version != s.Version: // it changed after the reading, which says nothing about it
+	case j.Version != s.Version: // it changed after the reading, which is out of date
 		p.again = true
 		return nil
 	}

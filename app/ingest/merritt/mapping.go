@@ -18,7 +18,6 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/access"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/format/erc"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/zookeeper/merritt"
 )
@@ -96,7 +95,7 @@ func coreKey(element string) string { return "DC" + element }
 func description(s *merritt.Seen) *record.Description {
 	d := record.Description{ResourceType: ingest.LooseResourceType(s.Value("DataCiteResourceType")),
 		RetainTarget: strings.EqualFold(s.Value("retainTargetURL"), "true")}
-	for _, element := range erc.Elements15 {
+	for _, element := range ingest.Elements() {
 		if text := strings.Join(strings.Fields(s.Value(coreKey(element))), " "); text != "" {
 			if d.DublinCore == nil {
 				d.DublinCore = map[string][]string{}
