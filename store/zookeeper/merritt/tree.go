@@ -30,9 +30,14 @@ func OpenTree(ctx context.Context, servers []string, user, password string) (*Tr
 	bounded, cancel := context.WithTimeout(ctx, mostConnecting)
 	defer cancel()
 	s, err := session.Open(bounded, servers, session.Options{User: user, Password: password})
-	if err != nil {
-		return nil, job.Errorf(job.Unavailable, "open", "", "no connection with ZooKeeper at %s: %w",
-			strings.Join(servers, ","), err)
+	at := strings.Join(servers, ",")
+	switch {
+	case err == nil:
+	case ctx.Err() == nil && bounded.Err() != nil: // not the deadline of the caller
+		return nil, job.Errorf(job.Unavailable, "open", "", "no ZooKeeper server answers at %s within %s", at,
+			mostConnecting)
+	default:
+		return nil, job.Errorf(job.Unavailable, "open", "", "no connection with ZooKeeper at %s: %w", at, err)
 	}
 	return &Tree{s, queue.New(s, queue.Options{})}, nil
 }
