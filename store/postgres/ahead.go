@@ -70,9 +70,7 @@ func (b *batch) readAhead(p *pgx.Batch, ops []*operation) {
 	var sources []*source
 	for _, state := range all {
 		for _, suspect := range []bool{false, true} {
-			s := newSource(sourceKey{state, "", suspect, byTurn})
-			sources = append(sources, s)
-			b.sources[s.sourceKey] = s
+			sources = append(sources, newSource(sourceKey{state, "", suspect, byTurn}))
 		}
 	}
 	b.queueMany(p, sources, jobs)
@@ -106,6 +104,7 @@ func (v *view) queueMany(p *pgx.Batch, of []*source, jobs int) {
 			})
 			for _, s := range of {
 				s.ended = len(s.lanes) < firstLanes
+				v.sources[s.sourceKey] = s // now: what reads the holds before clears them
 			}
 			return err
 		})
