@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 // holdsView is what the page about holds shows.
@@ -52,9 +53,9 @@ func viewHolds(kinds Catalog, now time.Time, in *api.QueueHolds) holdsView {
 		v.Kinds = append(v.Kinds, choice{Value: string(k), Text: kinds.NameOf(k).Many})
 	}
 	for _, one := range in.Holds {
-		row := holdRow{QueueHold: one, Name: one.Scope.String(), Since: Ago(now, one.Since)}
+		row := holdRow{QueueHold: one, Name: one.Scope.String(), Since: amount.Ago(now, one.Since)}
 		if !one.Until.IsZero() {
-			row.Left = Span(one.Until.Sub(now))
+			row.Left = amount.Span(one.Until.Sub(now))
 		}
 		v.Holds = append(v.Holds, row)
 	}
@@ -123,7 +124,7 @@ func (h *handlers) locks(r *http.Request) (*Frame, error) {
 	}
 	now := h.Engine.Clock().Now()
 	for _, l := range locks.Locks {
-		v.Locks = append(v.Locks, lockRow{l, Ago(now, l.Since), l.State == "left"})
+		v.Locks = append(v.Locks, lockRow{l, amount.Ago(now, l.Since), l.State == "left"})
 	}
 	return &Frame{Title: "Locks", Body: v, Lead: "A lock belongs to one job and ends with it. Break one only if its " +
 		"holder cannot continue: what the holder writes under it afterwards is refused."}, err
@@ -170,13 +171,13 @@ func viewWorkers(kinds Kinds, in *api.Workers) workersView {
 	for _, w := range in.Workers {
 		row := workerRow{WorkerInfo: w, Path: With("/jobs", url.Values{"worker": {w.Name}, "ended": {"false"}})}
 		if !w.Oldest.IsZero() {
-			row.Oldest, row.Lease = Ago(in.At, w.Oldest), Ago(in.At, w.Until)
+			row.Oldest, row.Lease = amount.Ago(in.At, w.Oldest), amount.Ago(in.At, w.Until)
 		}
 		if len(w.Running) > 0 {
 			row.Sample = w.Running[0]
 		}
 		if !w.Seen.IsZero() {
-			row.Seen = Ago(in.At, w.Seen)
+			row.Seen = amount.Ago(in.At, w.Seen)
 		}
 		var names []string
 		for _, k := range w.Kinds {

@@ -8,6 +8,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/openapi"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 // hookPages are the pages about the webhooks of an application.
@@ -108,7 +109,7 @@ func receiversOf(now time.Time, newest []api.Hook) (all []receiverRow) {
 }
 
 func hookRowOf(now time.Time, one *api.Hook) hookRow {
-	row := hookRow{Hook: *one, Tone: Waiting, When: Ago(now, one.Created)}
+	row := hookRow{Hook: *one, Tone: Waiting, When: amount.Ago(now, one.Created)}
 	switch {
 	case one.Status == "delivered":
 		row.Tone = Good
@@ -118,7 +119,7 @@ func hookRowOf(now time.Time, one *api.Hook) hookRow {
 		row.Tone = Held
 	}
 	if one.Status == "pending" && !one.Due.IsZero() {
-		row.Again = Ago(now, one.Due)
+		row.Again = amount.Ago(now, one.Due)
 	}
 	return row
 }

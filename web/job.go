@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/identity"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 // Bounds of the page about a job; the lists of the API have all.
@@ -155,7 +156,7 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 		if err := h.Get(r, "/api/v1/jobs/"+url.PathEscape(string(in.Job.ID))+"/expected", &x); err != nil {
 			return nil, err
 		}
-		v.Expected = Expectation(&x)
+		v.Expected = amount.Expectation(&x)
 	}
 	f := &Frame{Title: v.Name, Plain: true}
 	if !v.Past {
@@ -248,10 +249,10 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 		b := &in.Why.Blockers[i]
 		one := blockerView{Blocker: *b}
 		if !b.Since.IsZero() {
-			one.For = Span(in.Why.At.Sub(b.Since))
+			one.For = amount.Span(in.Why.At.Sub(b.Since))
 		}
 		if b.Until.After(in.Why.At) {
-			one.Again = Span(b.Until.Sub(in.Why.At))
+			one.Again = amount.Span(b.Until.Sub(in.Why.At))
 		}
 		v.Blockers = append(v.Blockers, one)
 	}
@@ -260,7 +261,7 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 		t := &in.Tasks.Tasks[i]
 		stage := kinds.Stage(t.Kind, t.State)
 		v.Tasks = append(v.Tasks, taskRow{*t, ToneOf(&stage, stage.Outcome, stage.Kind == lifecycle.End, false),
-			percent(t.Done, t.Total), Ago(in.Now, t.Changed), !v.Past &&
+			amount.Percent(t.Done, t.Total), amount.Ago(in.Now, t.Changed), !v.Past &&
 				slices.Contains(in.Tasks.Retry, t.Name)})
 	}
 	v.Children = childrenOf(kinds, in)
@@ -310,7 +311,7 @@ func childrenOf(kinds Kinds, in *jobInput) childrenView {
 		if p.Jobs == 0 {
 			continue
 		}
-		p.X, p.W = x, max(1, percent(p.Jobs, c.Expected))
+		p.X, p.W = x, max(1, amount.Percent(p.Jobs, c.Expected))
 		x += p.W
 		v.Parts = append(v.Parts, p)
 	}
@@ -328,7 +329,7 @@ func (v *jobView) setHistory(in *jobInput) {
 		row := historyRow{Event: e, Moved: e.From != e.To, Who: whoOf(&e),
 			Path: JobPath(in.Job.ID) + "?entry=" + strconv.FormatInt(e.Seq, 10)}
 		if i > 0 {
-			row.After = Span(e.At.Sub(in.History[i-1].At))
+			row.After = amount.Span(e.At.Sub(in.History[i-1].At))
 		}
 		sealed := e
 		sealed.Seal(prev)

@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 // overviewRefresh is the pause, in seconds, after which the script reads the overview again: nothing reports all
@@ -198,14 +199,14 @@ func numbered(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return Count(n) + " " + many
+	return amount.Count(n) + " " + many
 }
 
 func stuckRowOf(kinds Kinds, s *api.StuckJob) stuckRow {
 	stage := kinds.Stage(s.Kind, s.State)
 	row := stuckRow{Name: kinds.NameOf(s.Kind).One + " …" + shortID(s.Job), What: strings.Join(nonEmpty(s.Group,
 		s.Owner),
-		", "), Path: JobPath(s.Job), State: s.State, Time: Span(time.Duration(s.Seconds) * time.Second),
+		", "), Path: JobPath(s.Job), State: s.State, Time: amount.Span(time.Duration(s.Seconds) * time.Second),
 		Tone: ToneOf(&stage, lifecycle.None, false, s.Worker != "")}
 	if len(s.Reasons) > 0 {
 		row.Reason = s.Reasons[0].Sentence

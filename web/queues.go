@@ -8,6 +8,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 // queuesView is what the page about queues shows.
@@ -72,7 +73,7 @@ func viewQueues(kinds Kinds, q *api.Queue, batches *api.QueueBatches) queuesView
 		stage := kinds.Stage(b.Kind, b.State)
 		v.Batches = append(v.Batches, batchRow{QueueBatch: *b, Name: kinds.NameOf(b.Kind).One + " …" + shortID(b.Job),
 			Path: JobPath(b.Job), Tone: ToneOf(&stage, b.Outcome, stage.Kind == lifecycle.End, false),
-			Age:  Span(time.Duration(b.Seconds) * time.Second),
+			Age:  amount.Span(time.Duration(b.Seconds) * time.Second),
 			Done: b.Children.OK + b.Children.Failed + b.Children.TimedOut + b.Children.Cancelled + b.Children.Deleted})
 	}
 	return v

@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 // outboxView is what the page about messages shows.
@@ -51,12 +52,12 @@ func viewOutbox(now time.Time, q url.Values, box *api.Outbox) outboxView {
 	}
 	for i := range box.Messages {
 		m := &box.Messages[i]
-		row := messageRow{Message: *m, When: Ago(now, m.Created), Status: string(m.Settled), Tone: Good}
+		row := messageRow{Message: *m, When: amount.Ago(now, m.Created), Status: string(m.Settled), Tone: Good}
 		switch m.Settled {
 		case job.Pending:
 			row.Status, row.Tone = "pending", Waiting
 			if m.Error != "" {
-				row.Tone, row.Again = Held, Ago(now, m.Due)
+				row.Tone, row.Again = Held, amount.Ago(now, m.Due)
 			}
 		case job.Abandoned:
 			row.Tone = Bad
@@ -224,8 +225,8 @@ const mostFaults = 200
 func viewFixity(now time.Time, f *api.Fixity) fixityView {
 	v := fixityView{Count: f.Count, Faults: f.Faults[:min(len(f.Faults), mostFaults)]}
 	for _, l := range f.Locations {
-		row := locationRow{FixityLocation: l, Oldest: Ago(now, l.Oldest), Next: Ago(now, l.Next), Tone: Good,
-			FixityState: "sound"}
+		row := locationRow{FixityLocation: l, Oldest: amount.Ago(now, l.Oldest), Next: amount.Ago(now, l.Next),
+			Tone: Good, FixityState: "sound"}
 		switch {
 		case l.Reason != "":
 			row.Tone, row.FixityState = Bad, "not readable"
@@ -241,7 +242,7 @@ func viewFixity(now time.Time, f *api.Fixity) fixityView {
 		case c.Ended.IsZero():
 			row.Check = "in progress, " + numbered(int(c.Copies), "copy", "copies") + " read"
 		default:
-			row.Check = Ago(now, c.Ended) + ", " + numbered(int(c.Copies), "copy", "copies") + " read"
+			row.Check = amount.Ago(now, c.Ended) + ", " + numbered(int(c.Copies), "copy", "copies") + " read"
 		}
 		v.Locations = append(v.Locations, row)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 // stay is the time that a job spent in one state, from its entry to its exit.
@@ -80,6 +81,6 @@ func divide(all []stay) {
 			s.W += int(float64(rest) * float64(max(s.Took, 0)) / float64(total))
 		}
 		x += s.W
-		s.Text = string(s.State) + ": " + Span(max(s.Took, 0))
+		s.Text = string(s.State) + ": " + amount.Span(max(s.Took, 0))
 	}
 }

@@ -3,6 +3,7 @@ package printable
 
 import (
 	"iter"
+	"strings"
 	"unicode"
 )
 
@@ -55,4 +56,23 @@ func first(text string) rune {
 		return r
 	}
 	return 0
+}
+
+// mostBlock is how many bytes of a text with several lines are shown.
+const mostBlock = 64 << 10
+
+// Lines returns a text with several lines, which may be of strangers, for a page: its lines are kept, and what cannot
+// be printed is replaced.
+func Lines(text string) string {
+	if len(text) > mostBlock {
+		text = text[:mostBlock] + "…"
+	}
+	var b strings.Builder
+	for r, ok := range Runes(text) {
+		if r != '\n' && r != '\t' && !ok {
+			r = '\ufffd'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/web"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 // fileRow is a file of an archive with its copies.
@@ -92,7 +93,7 @@ func (s *Handlers) fileList(
 			if since.IsZero() {
 				since = c.Verified
 			}
-			rows[i].Copies = append(rows[i].Copies, copyRow{c, copyTones[c.State], web.Ago(now, since)})
+			rows[i].Copies = append(rows[i].Copies, copyRow{c, copyTones[c.State], amount.Ago(now, since)})
 			if c.State == "verified" && reads {
 				rows[i].Link = path + "/content/" + web.EscapePath(f.Path)
 			}
@@ -106,12 +107,12 @@ func (s *Handlers) fileList(
 func objectsOf(all []api.ArchiveObject, now time.Time) []objectRow {
 	rows := make([]objectRow, len(all))
 	for i, o := range all {
-		rows[i] = objectRow{o, web.Good, "verified", web.Ago(now, o.Stored)}
+		rows[i] = objectRow{o, web.Good, "verified", amount.Ago(now, o.Stored)}
 		if o.Faults > 0 {
 			rows[i].Tone, rows[i].State = web.Bad, "damaged"
 		}
 		if !o.Checked.IsZero() {
-			rows[i].Since = web.Ago(now, o.Checked)
+			rows[i].Since = amount.Ago(now, o.Checked)
 		}
 	}
 	return rows

@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/openapi"
 	"github.com/stagepost/stagepost/web"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 //go:embed pages
@@ -172,7 +173,7 @@ func byCourse(all []api.Archive) (rows []courseRow, more bool) {
 
 // fill sets what the details of the newest archive state.
 func (row *courseRow) fill(d *api.ArchiveDetails, now time.Time) {
-	row.Since, row.Tone = web.Ago(now, cmp.Or(row.Ended, row.Created)), toneOf(row.Outcome)
+	row.Since, row.Tone = amount.Ago(now, cmp.Or(row.Ended, row.Created)), toneOf(row.Outcome)
 	row.Files, row.Bytes, row.Places = d.Files, d.Bytes, copiesOf(d.Stored, now)
 	for i := range d.Activities {
 		a := &d.Activities[i]
@@ -215,7 +216,7 @@ func copiesOf(stored []api.ArchiveStored, now time.Time) []located {
 			p.Tone, p.State = web.Waiting, "none"
 		}
 		if !one.Checked.IsZero() {
-			p.Checked = web.Ago(now, one.Checked)
+			p.Checked = amount.Ago(now, one.Checked)
 		}
 		all[i] = p
 	}
@@ -283,7 +284,7 @@ func (s *Handlers) coursePage(r *http.Request) (*web.Frame, error) {
 	now := s.Engine.Clock().Now()
 	for _, a := range page.Archives {
 		v.List = append(v.List, courseRow{Archive: a, Title: string(a.Job), Tone: toneOf(a.Outcome),
-			Since: web.Ago(now, a.Created)})
+			Since: amount.Ago(now, a.Created)})
 	}
 	v.setActivities(now)
 	title := cmp.Or(v.ArchiveOverview.Course.Name, id)
@@ -311,7 +312,7 @@ func (v *courseView) setActivities(now time.Time) {
 		for i := range v.Activities {
 			if a := &v.Activities[i]; a.State == t.state {
 				n++
-				v.Rows = append(v.Rows, activityRow{*a, t.tone, web.Ago(now, a.Archived)})
+				v.Rows = append(v.Rows, activityRow{*a, t.tone, amount.Ago(now, a.Archived)})
 			}
 		}
 		if n > 0 {

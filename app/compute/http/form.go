@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/problem"
 	"github.com/stagepost/stagepost/web"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 // Bounds of the fields of the form.
@@ -96,7 +97,7 @@ func (v *formView) setUsage(mine *api.ComputeOwner, usage *api.ComputeUsage) {
 	for _, n := range mine.Queued {
 		queued += n
 	}
-	v.Usage = append(v.Usage, "Your jobs: "+web.Count(running)+" running, "+web.Count(queued)+" waiting.")
+	v.Usage = append(v.Usage, "Your jobs: "+amount.Count(running)+" running, "+amount.Count(queued)+" waiting.")
 	files := "Your files: " + quantity.Size(mine.Bytes)
 	if most := usage.MostBytes; most > 0 {
 		files += " of " + quantity.Size(most)

@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/openapi"
 	"github.com/stagepost/stagepost/web"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 //go:embed pages
@@ -193,7 +194,7 @@ func (s *Handlers) viewList(q url.Values, now time.Time, page *api.ComputePage,
 	for _, j := range page.Jobs {
 		stage := s.pages.Stage(compute.JobKind, j.State)
 		v.Rows = append(v.Rows, listRow{ComputeJob: j, Title: cmp.Or(j.Name, fmt.Sprintf("compute job %d", j.Number)),
-			Tone: web.ToneOf(&stage, j.Outcome, j.Ended, false), Since: web.Ago(now, j.Changed)})
+			Tone: web.ToneOf(&stage, j.Outcome, j.Ended, false), Since: amount.Ago(now, j.Changed)})
 	}
 	if q.Has("after") {
 		v.First = web.With(listPath, v.Filter)

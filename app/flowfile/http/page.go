@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/web"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 //go:embed pages
@@ -196,9 +197,9 @@ func took(a *api.FlowAtom, now time.Time) string {
 	case a.Began.IsZero(), a.State == flow.Pending, a.State == flow.Ignore:
 		return ""
 	case a.State == flow.Running || a.State == flow.Reverting:
-		return web.Span(max(0, now.Sub(a.Began))) + " so far"
+		return amount.Span(max(0, now.Sub(a.Began))) + " so far"
 	}
-	return web.Span(max(0, a.Ended.Sub(a.Began)))
+	return amount.Span(max(0, a.Ended.Sub(a.Began)))
 }
 
 // flowPage leads to the page about the job: the address that people were given before stays valid.

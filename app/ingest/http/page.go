@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
-	"github.com/stagepost/stagepost/web"
+	"github.com/stagepost/stagepost/web/amount"
 )
 
 //go:embed pages/batch.html
@@ -109,7 +109,7 @@ func (s *Handlers) viewBatch(r *http.Request, id job.ID) (batchView, error) {
 		if err != nil {
 			return v, err
 		}
-		v.ExpectedEnd = web.Expectation(&x)
+		v.ExpectedEnd = amount.Expectation(&x)
 	}
 	return v, nil
 }
