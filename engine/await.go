@@ -52,6 +52,12 @@ func (w *waiter) reads() {
 	signal(w.woken)
 }
 
+// free ends the use of a waiter that gets no more hints.
+func (w *waiter) free() {
+	w.done, w.seen, w.read, w.one = nil, nil, false, [1]job.Job{}
+	waiters.Put(w)
+}
+
 // check returns the first unchecked record for which done returns true. read states that the record must be read.
 func (w *waiter) check() (j job.Job, found, read bool) {
 	w.mu.Lock()
@@ -70,7 +76,7 @@ func (w *waiter) check() (j job.Job, found, read bool) {
 // Await waits until done returns true for the job, and returns the record. done is called in the caller's goroutine and
 // may call the engine.
 func (e *Engine) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
-	w := e.wait(id, &waiter{done: done})
+	w := e.wait(id, done, false)
 	defer e.unwait(id, w)
 	defer e.watchWhileStopped()()
 	w.reads()
@@ -83,7 +89,7 @@ func (e *Engine) Complete(ctx context.Context, o Order) (job.Job, error) {
 		o.ID = job.ID(e.workOf(o.Kind).Prefix + "_" + e.ulid(e.clock.Now()))
 		o.fresh = true
 	}
-	w := e.wait(o.ID, &waiter{done: ended, ends: true})
+	w := e.wait(o.ID, ended, true)
 	defer e.unwait(o.ID, w)
 	defer e.watchWhileStopped()()
 	j, err := e.Submit(ctx, o)
@@ -122,24 +128,30 @@ func (e *Engine) await(ctx context.Context, id job.ID, w *waiter) (job.Job, erro
 // ended is the condition of [Engine.Complete].
 func ended(j *job.Job) bool { return j.Ended }
 
+// waiters has the memory of waiters that are not used any more.
+var waiters = sync.Pool{New: func() any { return new(waiter) }}
+
 // wait adds a waiter for a job.
-func (e *Engine) wait(id job.ID, w *waiter) *waiter {
-	w.woken, w.seen = make(chan struct{}, 1), w.one[:0]
+func (e *Engine) wait(id job.ID, done func(*job.Job) bool, ends bool) *waiter {
+	w := waiters.Get().(*waiter)
+	w.done, w.ends, w.seen, w.woken = done, ends, w.one[:0], make(chan struct{}, 1)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.waiters[id] = append(e.waiters[id], w)
 	return w
 }
 
+// unwait removes a waiter, which gets no more hints.
 func (e *Engine) unwait(id job.ID, w *waiter) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	left := slices.DeleteFunc(e.waiters[id], func(o *waiter) bool { return o == w })
 	if len(left) == 0 {
 		delete(e.waiters, id)
 	} else {
 		e.waiters[id] = left
 	}
+	e.mu.Unlock()
+	w.free()
 }
 
 // stoppedWatch is the watch of the store for calls that wait while the engine does not run. All of them share one: each

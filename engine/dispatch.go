@@ -279,6 +279,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (*job.Job, er
 			ending = meter.TimedOut
 		}
 		e.attempted(r.work, &r.job, t.Change, ending, t.At.Sub(r.began), j)
+		t.free()
 	}
 	return j, err
 }
@@ -387,5 +388,6 @@ func (e *Engine) retryRefused(r *Run, refusal error) {
 	t.underClaim(e.name)
 	if next, err := e.commit(r.lasting, r, t); err == nil {
 		e.attempted(r.work, &r.job, t.Change, o.ending(t.Change), t.At.Sub(r.began), next)
+		t.free()
 	}
 }

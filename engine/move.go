@@ -81,13 +81,15 @@ func (r *Run) takes(ctx context.Context, e lifecycle.Event, b *job.Blocker) erro
 		r.term.set(next.Expires)
 	}
 	r.engine.attempted(r.work, &before, t.Change, o.ending(t.Change), took, next)
+	t.free()
 	return nil
 }
 
-// begin makes the transition of the run an update of its record.
+// begin begins a change of the run's record.
 func (r *Run) begin() *transition {
-	r.change.begin(r.work, &r.job, r.Now())
-	return &r.change
+	t := transitions.Get().(*transition)
+	t.begin(r.work, &r.job, r.Now())
+	return t
 }
 
 // owes checks a change of the step by [Work.Owes].

@@ -35,7 +35,6 @@ type Run struct {
 	settled bool         // WaitChildren found that all children have ended
 	exact   bool         // Unchanged was called
 	log     *slog.Logger // nil until Log is called
-	change  transition   // of the commit that is under way
 }
 
 // settings are what a step sets for its next commit.
@@ -206,6 +205,7 @@ func (r *Run) commit(ctx context.Context, t *transition) error {
 	}
 	after = next.Version
 	r.record(&next)
+	t.free()
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -42,18 +43,28 @@ type Order struct {
 
 // Submit creates a job. A second submission with the same key returns the job of the first.
 func (e *Engine) Submit(ctx context.Context, n Order) (job.Job, error) {
-	jobs, err := e.SubmitAll(ctx, n)
+	made := singles.Get().(*[1]job.Created)
+	jobs, err := e.submit(ctx, made[:], n)
 	if err != nil {
-		return job.Job{}, err
+		return job.Job{}, err // made stays with the garbage collector
 	}
+	*made = [1]job.Created{}
+	singles.Put(made)
 	return jobs[0], nil
 }
 
+// singles has the memory of orders of one job that were carried out.
+var singles = sync.Pool{New: func() any { return new([1]job.Created) }}
+
 // SubmitAll creates jobs in one commit: all or none.
 func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error) {
+	return e.submit(ctx, make([]job.Created, len(all)), all...)
+}
+
+// submit creates jobs from orders. made has the same length.
+func (e *Engine) submit(ctx context.Context, made []job.Created, all ...Order) ([]job.Job, error) {
 	e.defining.RLock()
 	defer e.defining.RUnlock()
-	made := make([]job.Created, len(all))
 	for i := range all {
 		if err := e.prepare(&made[i], &all[i], 0, time.Time{}); err != nil {
 			return nil, err

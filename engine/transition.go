@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -36,6 +37,15 @@ type transition struct {
 
 // empty is what a change sets to clear a text.
 var empty = ""
+
+// transitions has the memory of transitions that were committed.
+var transitions = sync.Pool{New: func() any { return new(transition) }}
+
+// free ends the use of a transition whose commit has succeeded. After an error it stays with the garbage collector.
+func (t *transition) free() {
+	*t = transition{}
+	transitions.Put(t)
+}
 
 // newTransition begins a change of record j.
 func newTransition(w *Work, j *job.Job, now time.Time) *transition {

@@ -86,6 +86,7 @@ var broken = map[string]struct {
 	"results end with contexts": {"Context/that_ends",
 		func(s job.Store) job.Store { return leaves{s} }},
 	"answers are shared":     {"Own/records", func(s job.Store) job.Store { return shares{s, map[job.ID]job.Job{}} }},
+	"arguments are kept":     {"Own/arguments", func(s job.Store) job.Store { return keeps{s, map[job.ID]*string{}} }},
 	"releases keep the hold": {"Hold/every_scope", func(s job.Store) job.Store { return keepsHolds{s} }},
 	"numbers of others are dropped": {"Number/jobs_bring", func(s job.Store) job.Store {
 		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Number = 0 }}
@@ -346,6 +347,29 @@ func (s shares) Get(ctx context.Context, id job.ID) (job.Job, error) {
 		return old, nil
 	}
 	s.given[id] = j
+	return j, err
+}
+
+// keeps is a store that keeps a part of the changes it is given, and reads it later.
+type keeps struct {
+	job.Store
+	messages map[job.ID]*string
+}
+
+func (k keeps) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
+	for i := range changes {
+		if m := changes[i].Set.Message; m != nil {
+			k.messages[changes[i].Job] = m
+		}
+	}
+	return k.Store.Commit(ctx, changes...)
+}
+
+func (k keeps) Get(ctx context.Context, id job.ID) (job.Job, error) {
+	j, err := k.Store.Get(ctx, id)
+	if m := k.messages[id]; m != nil {
+		j.Message = *m
+	}
 	return j, err
 }
 

@@ -15,6 +15,7 @@ import (
 var ownTests = []test{
 	{"records are the caller's own", ownRecords},
 	{"what a caller passes stays its own", ownInput},
+	{"arguments are not kept", ownArguments},
 	{"tasks and messages are the caller's own", ownRest},
 }
 
@@ -98,6 +99,41 @@ func ownInput(w *harness) {
 	same(w, "tags of a change", w.get(j.ID).Tags, []string{"queue=b"})
 	same(w, "task", string(w.tasks(j.ID)[0].Data), `{"t":1}`)
 	same(w, "data of a claim", string(w.claim("w1", 1)[0].Data), `{"b":2}`)
+	w.sound()
+}
+
+// ownArguments uses the memory of arguments again.
+func ownArguments(w *harness) {
+	made := []job.Created{w.made(Step, tagged("queue=a")), w.made(Step)}
+	made[0].Outbox = []job.Message{{Key: "m", Job: made[0].Job.ID, Topic: "mail", Due: w.now()}}
+	id, other := made[0].Job.ID, made[1].Job.ID
+	w.create(made...)
+	made[0].Outbox[0] = job.Message{Key: "spoilt", Topic: "spoilt"}
+	made[0], made[1] = made[1], job.Created{}
+	same(w, "tags", w.get(id).Tags, []string{"queue=a"})
+	same(w, "message", w.messages(id)[0].Topic, "mail")
+	same(w, "tags of the other job", w.get(other).Tags, nil)
+
+	text, cause, due, expected := "text", "cause", w.now().Add(time.Hour), 3
+	changes := []job.Change{{Job: id, Version: 1, At: w.now(), Set: job.Fields{Message: &text, Cause: &cause, Due: &due,
+		Expected: &expected}, Tasks: []job.Task{{Name: "t", Kind: "k", State: done}}},
+		{Job: other, Version: 1, At: w.now()}}
+	check := func() {
+		w.Helper()
+		j := w.get(id)
+		same(w, "message", j.Message, "text")
+		same(w, "cause", j.Cause, "cause")
+		same(w, "due", j.Due.Unix(), w.clock.Add(time.Hour).Unix())
+		same(w, "expected", j.Children.Expected, 3)
+		same(w, "task", w.tasks(id)[0].Name, "t")
+	}
+	w.commitAll(changes...)
+	changes[0].Tasks[0] = job.Task{Name: "spoilt"}
+	changes[0], changes[1] = changes[1], job.Change{}
+	text, cause, due, expected = "spoilt", "spoilt", due.Add(time.Hour), 9
+	check()
+	w.restart()
+	check()
 	w.sound()
 }
 
