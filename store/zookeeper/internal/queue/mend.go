@@ -35,18 +35,22 @@ type mending struct {
 //     removed to its end: its nodes are removed.
 //   - A batch without a status that has a submission becomes Pending; one without both is removed.
 //   - A pending batch with an empty directory of references loses that directory: it would never be acquired.
+//   - A batch in Processing that never had a job, and that no worker has, becomes Pending: its worker crashed before it
+//     created them.
 //   - Entries, references and ids of batches whose record does not exist are removed.
 //
 // It reads all lists, four nodes of each job that has not ended, and whole jobs only if these do not fit together. Each
 // repair is one multi that requires what was read. It returns what was repaired, and what needs a person: a batch
-// in Processing without jobs and without a worker (see [Queue.RestartBatch]), and nodes that cannot be read.
+// in Processing whose jobs were all removed, and nodes that cannot be read.
 func (q *Queue) Repair(ctx context.Context, age time.Duration) ([]Repaired, []Bad, error) {
 	t, err := q.scanDoubtful(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	m := &mending{q: q, t: t, older: q.now().Add(-age)}
-	for _, f := range []func(context.Context) error{m.batches, m.jobs, m.entries, m.references, m.uuids} {
+	for _, f := range []func(context.Context) error{
+		m.batches, m.jobs, m.restarts, m.entries, m.references, m.uuids,
+	} {
 		if err := f(ctx); err != nil {
 			return m.done, m.left, err
 		}
@@ -87,8 +91,8 @@ func (m *mending) batches(ctx context.Context) error {
 				err = m.apply(ctx, id.States(), "removed: the batch is pending",
 					append(ops, session.Absent(id.Lock())...)...)
 			}
-		case b.parsed.Status == layout.Processing && len(b.refs) == 0:
-			m.left = append(m.left, Bad{id.Path(), errors.New("it is Processing, without jobs and without a worker")})
+		case b.parsed.Status == layout.Processing && len(b.refs) == 0 && b.dirs > 1:
+			m.left = append(m.left, Bad{id.Path(), errors.New("it is Processing, without a worker, and its jobs were removed")})
 		}
 		if err != nil {
 			return err
@@ -131,6 +135,36 @@ func (m *mending) unfinishedBatch(ctx context.Context, id layout.BatchID, b *sca
 	}
 	delete(m.t.batches, id)
 	return nil
+}
+
+// restarts moves batches that have no worker, and never had a job, to Pending. It follows jobs, which removes those
+// whose creation was not finished.
+func (m *mending) restarts(ctx context.Context) error {
+	for id, b := range m.t.batches {
+		if b.lock.exists || m.young(b.made) || m.young(b.status.Stat.Modified) || !b.readable ||
+			b.parsed.Status != layout.Processing || len(b.refs) > 0 || b.dirs > 1 || m.creates(id) {
+			continue
+		}
+		_, err := m.q.RestartBatch(ctx, id)
+		switch {
+		case err == nil:
+			m.done = append(m.done, Repaired{id.Path(), "pending: its worker ended before it created a job"})
+		case !errors.Is(err, ErrLocked) && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrNotAllowed) &&
+			!errors.Is(err, ErrNotFound): // those are batches that another client has changed
+			return err
+		}
+	}
+	return nil
+}
+
+// creates reports whether jobs of a batch are so young that a worker may be creating them.
+func (m *mending) creates(id layout.BatchID) bool {
+	for _, j := range m.t.jobs {
+		if j.batch == id && m.young(j.made) {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *mending) jobs(ctx context.Context) error {
