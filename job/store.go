@@ -10,8 +10,8 @@ import (
 // Store keeps jobs. It decides nothing: the engine passes events, states and expected versions, and the store applies
 // all of a commit or nothing. Every method is safe for concurrent use. Every acknowledged write survives the end of
 // the process and, if Properties states so, of the machine. Answers share no memory with the store: a caller may change
-// them. A store keeps no argument after it has returned: a caller may use the memory again. Errors are *[Error]. Package
-// storetest has the contract as tests.
+// them. A store keeps no argument after it has returned: a caller may use its memory again. Errors are *[Error]. The
+// contract as tests is package storetest.
 //
 // A call whose context ends before the store has begun to write is Unavailable, and nothing of it is written then or
 // later. Afterwards it returns its result, even if its context has ended: what it claims, takes or creates is the

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"embed"
-	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
@@ -29,7 +28,7 @@ func Templates(files fs.FS) *template.Template {
 }
 
 var pageTemplates = template.Must(template.New("").Funcs(template.FuncMap{
-	"shown": Shown, "when": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
+	"shown": printable.Shown, "when": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
 	"join":  func(list []string) string { return strings.Join(list, "; ") },
 	"clock": func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
 }).ParseFS(pages, "pages/*.html"))
@@ -109,24 +108,4 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", media)
 	_, _ = w.Write(text)
 	return nil
-}
-
-// Shown makes a stranger's text safe to read: what is not printed is shown by its number, and a very long text is cut
-// with an ellipsis.
-func Shown(text string) string {
-	const most = 300
-	var b strings.Builder
-	n := 0
-	for r, ok := range printable.Runes(strings.ToValidUTF8(text, "\ufffd")) {
-		if n++; n > most {
-			b.WriteString("…")
-			break
-		}
-		if ok {
-			b.WriteRune(r)
-		} else {
-			fmt.Fprintf(&b, "<U+%04X>", r)
-		}
-	}
-	return b.String()
 }

@@ -21,7 +21,7 @@ import (
 
 // functions are those of all templates.
 var functions = template.FuncMap{
-	"shown": server.Shown, "time": timeHTML, "ago": amount.Ago, "span": amount.Span, "size": quantity.Size,
+	"shown": printable.Shown, "time": timeHTML, "ago": amount.Ago, "span": amount.Span, "size": quantity.Size,
 	"count": amount.Count, "sentence": sentence, "jobpath": JobPath, "short": shortID, "percent": amount.Percent,
 	"lines": printable.Lines, "plural": amount.Plural,
 }
@@ -56,7 +56,7 @@ var marked = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|
 // ids are links.
 func sentence(text string) template.HTML {
 	var b strings.Builder
-	text = server.Shown(text)
+	text = printable.Shown(text)
 	at := 0
 	for _, m := range marked.FindAllStringIndex(text, -1) {
 		b.WriteString(template.HTMLEscapeString(text[at:m[0]]))

@@ -2,6 +2,7 @@
 package printable
 
 import (
+	"fmt"
 	"iter"
 	"strings"
 	"unicode"
@@ -73,6 +74,28 @@ func Lines(text string) string {
 			r = '\ufffd'
 		}
 		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// mostShown is how many characters of a text are shown. Data (JSON, CSV) has all of it.
+const mostShown = 300
+
+// Shown makes a text of strangers harmless where people read it: what could begin a line, turn the direction of writing
+// or hide is shown by its number, and a very long text is cut with an ellipsis.
+func Shown(text string) string {
+	var b strings.Builder
+	n := 0
+	for r, ok := range Runes(strings.ToValidUTF8(text, "\ufffd")) {
+		if n++; n > mostShown {
+			b.WriteString("…")
+			break
+		}
+		if ok {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "<U+%04X>", r)
+		}
 	}
 	return b.String()
 }

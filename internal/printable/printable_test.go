@@ -18,6 +18,21 @@ func shown(text string) string {
 	return b.String()
 }
 
+// TestShown: a text is as it is spelled, what hides or turns a text is visible in it, and it has an end.
+func TestShown(t *testing.T) {
+	spelled := "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f468\u200d\U0001f469"
+	for text, want := range map[string]string{
+		spelled + "ad\u200cmin\u202e": spelled + "ad<U+200C>min<U+202E>",
+		"a\nb\x1b[1m\xff":             "a<U+000A>b<U+001B>[1m\ufffd",
+		strings.Repeat("é", 300):      strings.Repeat("é", 300),
+		strings.Repeat("é", 301):      strings.Repeat("é", 300) + "…",
+	} {
+		if got := Shown(text); got != want {
+			t.Errorf("got %+q, want %+q", got, want)
+		}
+	}
+}
+
 // TestSpelling: texts that are spelled with joiners are as they were.
 func TestSpelling(t *testing.T) {
 	for what, text := range map[string]string{

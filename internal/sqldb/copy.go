@@ -32,6 +32,14 @@ type Copied struct {
 	Digest string           // of all rows, in any order
 }
 
+// Sum returns the number of rows of all tables.
+func (c *Copied) Sum() (rows int64) {
+	for _, n := range c.Rows {
+		rows += n
+	}
+	return rows
+}
+
 // ErrNotEmpty reports that the target of a copy has rows.
 var ErrNotEmpty = errors.New("the target is not empty")
 

@@ -32,7 +32,7 @@ func New() module.Module {
 		Storage: s.Storage, Check: s.CheckDir,
 		CheckDoc: `Each verified copy of an archive must be in its storage location in full length, as far as that is a directory of this
 machine. No content is read: the server's fixity checks read it, and replace what is damaged.`,
-		Copies: archiveserve.OpenCopies, Migrate: archiveserve.Migrate, Count: archiveserve.Count,
+		Copies: archiveserve.OpenCopies, Migrate: archiveserve.Catalog.Migrate, Count: archiveserve.Catalog.Count,
 		Schemas: map[string]int{catalog.Name: catalog.Schema()},
 	}
 }

@@ -35,7 +35,7 @@ func (s *Settings) CheckDir(ctx context.Context, d module.Directory) (found modu
 	if err != nil {
 		return found, err
 	}
-	cat, err := openCatalog(ctx, module.Databases{Dir: d.Dir, Postgres: d.Postgres}, d.Installation)
+	cat, err := Catalog.Open(ctx, module.Databases{Dir: d.Dir, Postgres: d.Postgres}, d.Installation)
 	if err != nil {
 		return found, err
 	}
@@ -119,10 +119,10 @@ func fault(found *module.Findings, format string, args ...any) {
 // copies.
 func noArchives(ctx context.Context, d module.Directory) (empty bool, err error) {
 	where := module.Databases{Dir: d.Dir, Postgres: d.Postgres}
-	if there, err := exists(ctx, where); !there || err != nil { // a check makes none
+	if there, err := Catalog.Exists(ctx, where); !there || err != nil { // a check makes none
 		return !there, err
 	}
-	cat, err := openCatalog(ctx, where, d.Installation)
+	cat, err := Catalog.Open(ctx, where, d.Installation)
 	if err != nil {
 		return false, err
 	}

@@ -2,72 +2,22 @@ package archiveserve
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/module"
 )
 
-// openCatalog opens the catalog in a file or in PostgreSQL. Without an installation it keeps its own.
-func openCatalog(ctx context.Context, d module.Databases, installation string) (*catalog.Catalog, error) {
-	o := catalog.Options{Installation: installation}
-	if d.Postgres != "" {
-		return catalog.OpenPostgres(ctx, d.Postgres, o)
-	}
-	return catalog.Open(ctx, filepath.Join(d.Dir, catalog.Name), o)
-}
-
-// exists reports whether there is one.
-func exists(ctx context.Context, d module.Databases) (bool, error) {
-	if d.Postgres != "" {
-		return catalog.Exists(ctx, d.Postgres)
-	}
-	_, err := os.Stat(filepath.Join(d.Dir, catalog.Name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// Migrate copies the catalog into an empty one, or replaces what it has. The copy belongs to the same installation.
-func Migrate(ctx context.Context, from, to module.Databases, replace bool) (c module.Copied, err error) {
-	if there, err := exists(ctx, from); !there || err != nil {
-		return c, err
-	}
-	source, err := openCatalog(ctx, from, "")
-	if err != nil {
-		return c, err
-	}
-	defer func() { err = errors.Join(err, source.Close()) }()
-	installation := source.Installation()
-	if replace && to.Postgres != "" {
-		installation = "" // it gets that of the source, whatever it has
-	}
-	target, err := openCatalog(ctx, to, installation)
-	if err != nil {
-		return c, err
-	}
-	defer func() { err = errors.Join(err, target.Close()) }()
-	copied, err := catalog.Migrate(ctx, source, target, replace)
-	for _, n := range copied.Rows {
-		c.Rows += n
-	}
-	c.Digest = copied.Digest
-	return c, err
-}
-
-// Count counts the rows of the catalog.
-func Count(ctx context.Context, d module.Databases) (rows int64, err error) {
-	if there, err := exists(ctx, d); !there || err != nil {
-		return 0, err
-	}
-	one, err := openCatalog(ctx, d, "")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, one.Close()) }()
-	return one.Count(ctx)
+// Catalog opens the catalog in a file or in PostgreSQL.
+var Catalog = &module.Opener[*catalog.Catalog]{
+	File: catalog.Name, IsShared: catalog.Exists,
+	OpenFile: func(ctx context.Context, path, installation string) (*catalog.Catalog, error) {
+		return catalog.Open(ctx, path, catalog.Options{Installation: installation})
+	},
+	OpenPostgres: func(ctx context.Context, url, installation string) (*catalog.Catalog, error) {
+		return catalog.OpenPostgres(ctx, url, catalog.Options{Installation: installation})
+	},
+	Copy: func(ctx context.Context, from, to *catalog.Catalog, replace bool) (module.Copied, error) {
+		c, err := catalog.Migrate(ctx, from, to, replace)
+		return module.Copied{Rows: c.Sum(), Digest: c.Digest}, err
+	},
 }

@@ -97,7 +97,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 }
 
 func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
-	a.Catalog, err = openCatalog(context.Background(), module.Databases{Dir: a.h.Dir, Postgres: a.h.Postgres},
+	a.Catalog, err = Catalog.Open(context.Background(), module.Databases{Dir: a.h.Dir, Postgres: a.h.Postgres},
 		a.h.Installation)
 	if err != nil {
 		return err

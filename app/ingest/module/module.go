@@ -23,7 +23,7 @@ func New() module.Module {
 		CheckDoc: `The records of ingest jobs, the inventory and the storage locations are compared: every version in one of them must be in the others, made by
 the same job, with the same files in full length, and in each location alike. No content is read: "stagepost fixity" reads it. Nothing of this is
 repaired: an update of an object brings its locations to one state, and "stagepost ingest inventory rebuild" rebuilds the inventory.`,
-		Copies: ingestserve.OpenCopies, Migrate: ingestserve.Migrate, Count: ingestserve.Count,
+		Copies: ingestserve.OpenCopies, Migrate: ingestserve.Inventory.Migrate, Count: ingestserve.Inventory.Count,
 		Reserve: func() int64 { return s.Reserve }, Schemas: map[string]int{"inventory.db": inventory.Schema()},
 	}
 }

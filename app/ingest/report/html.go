@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/printable"
 )
 
 //go:embed templates/mail.html
@@ -53,7 +55,7 @@ func (p *page) render() (string, error) {
 
 func (p *page) fact(name, value string) {
 	if value != "" {
-		p.Facts = append(p.Facts, fact{name, visible(value)})
+		p.Facts = append(p.Facts, fact{name, printable.Shown(value)})
 	}
 }
 
@@ -89,10 +91,10 @@ func (r *Batch) page(most int, link string) *page {
 }
 
 func showJob(j *Job) shownJob {
-	s := shownJob{Name: visible(NameOf(j)), State: string(j.State)}
+	s := shownJob{Name: printable.Shown(NameOf(j)), State: string(j.State)}
 	add := func(name, value string) {
 		if value != "" {
-			s.Facts = append(s.Facts, fact{name, visible(value)})
+			s.Facts = append(s.Facts, fact{name, printable.Shown(value)})
 		}
 	}
 	add("Identifier", j.ARK)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/printable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -26,7 +27,7 @@ type Queued struct {
 func (q *Queued) received() string {
 	name := ""
 	if q.Filename != "" {
-		name = visible(q.Filename) + ", "
+		name = printable.Shown(q.Filename) + ", "
 	}
 	return fmt.Sprintf("We received your submission: %s%d bytes.", name, q.Bytes)
 }
@@ -55,7 +56,7 @@ func (q *Queued) state() string {
 	if q.Failure == "" {
 		return "Your submission was queued."
 	}
-	return "Your submission could not be queued: " + visible(oneLine(q.Failure))
+	return "Your submission could not be queued: " + printable.Shown(oneLine(q.Failure))
 }
 
 // Body makes the mail. link is the address of the batch's page, or empty.
@@ -67,8 +68,8 @@ func (q *Queued) Body(link string) (Body, error) {
 func (q *Queued) text() string {
 	return fmt.Sprintf("\nSubmission ID: %s\nFile: %s\nProfile: %s\nUser agent: %s\nSubmission date: "+
 		"%s\n\n%s\n\nWhat we received: %s\nWhat happened: %s\nWhat there is to do: %s\n",
-		q.Batch, visible(q.Filename), visible(q.Profile), visible(q.Submitter), q.Submitted.Format(time.RFC3339),
-		q.state(), q.received(), q.happened(), q.next())
+		q.Batch, printable.Shown(q.Filename), printable.Shown(q.Profile), printable.Shown(q.Submitter),
+		q.Submitted.Format(time.RFC3339), q.state(), q.received(), q.happened(), q.next())
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

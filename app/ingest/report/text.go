@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/printable"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -59,13 +60,13 @@ func (r *Batch) head(line func(string, ...any)) {
 		line("\t:Number of deleted job(s): %d", r.Deleted)
 	}
 	line("")
-	line("User agent: %s", visible(r.Submitter))
+	line("User agent: %s", printable.Shown(r.Submitter))
 	line("Submission date: %s", r.Submitted.Format(time.RFC3339))
 	if !r.Ended.IsZero() {
 		line("Completion date: %s", r.Ended.Format(time.RFC3339))
 	}
 	line("Status: %s", r.Status)
-	line("Status Message: %s", visible(r.Message))
+	line("Status Message: %s", printable.Shown(r.Message))
 }
 
 // list is one heading with the jobs below it.
@@ -95,13 +96,13 @@ func (r *Batch) lists() []list {
 
 func writeJob(j *Job, line func(string, ...any)) {
 	line("")
-	line("%s %s", j.State, visible(NameOf(j)))
+	line("%s %s", j.State, printable.Shown(NameOf(j)))
 	line("\tJob: %s", j.Job)
 	if j.ARK != "" {
-		line("\tPrimary ID: %s", visible(j.ARK))
+		line("\tPrimary ID: %s", printable.Shown(j.ARK))
 	}
 	if len(j.LocalIDs) > 0 {
-		line("\tLocal ID(s): %s", visible(strings.Join(j.LocalIDs, "; ")))
+		line("\tLocal ID(s): %s", printable.Shown(strings.Join(j.LocalIDs, "; ")))
 	}
 	if j.Version > 0 {
 		line("\tVersion: %d (%d files, %d bytes)", j.Version, j.Files, j.Bytes)
@@ -110,12 +111,12 @@ func writeJob(j *Job, line func(string, ...any)) {
 		line("\tReason: %s", j.Reason)
 	}
 	if j.FailedIn != "" {
-		line("\tFailed in %s: %s [%s]", j.FailedIn, visible(j.Message), j.Cause)
+		line("\tFailed in %s: %s [%s]", j.FailedIn, printable.Shown(j.Message), j.Cause)
 	} else if j.Message != "" {
-		line("\t%s", visible(j.Message))
+		line("\t%s", printable.Shown(j.Message))
 	}
 	for _, w := range j.Warnings {
-		line("\tWarning: %s", visible(w))
+		line("\tWarning: %s", printable.Shown(w))
 	}
 	if j.Next != "" {
 		line("\t%s", j.Next)

@@ -127,7 +127,7 @@ func (r *Batch) happened(failure string) string {
 	}
 	if failure != "" {
 		return "Your submission could not be read, and nothing of it was stored: " +
-			visible(strings.TrimRight(failure, ". ")) + "."
+			printable.Shown(strings.TrimRight(failure, ". ")) + "."
 	}
 	text := "Your object could not be stored."
 	switch {
@@ -253,26 +253,4 @@ func them(n int) string {
 		return "it"
 	}
 	return "them"
-}
-
-// maxShown is how much of a stranger's text is shown to people, in characters. Data (JSON, CSV) has all of it.
-const maxShown = 300
-
-// visible makes a stranger's text harmless where people read it: what could begin a line, turn the direction of writing
-// or hide is shown by its number, and a very long text is cut with an ellipsis.
-func visible(text string) string {
-	var b strings.Builder
-	n := 0
-	for r, ok := range printable.Runes(strings.ToValidUTF8(text, "\ufffd")) {
-		if n++; n > maxShown {
-			b.WriteString("…")
-			break
-		}
-		if ok {
-			b.WriteRune(r)
-		} else {
-			fmt.Fprintf(&b, "<U+%04X>", r)
-		}
-	}
-	return b.String()
 }

@@ -27,11 +27,3 @@ func TestPlainWords(t *testing.T) {
 		}
 	}
 }
-
-// TestVisible: names are as they are spelled, and what hides or turns a text is visible in them.
-func TestVisible(t *testing.T) {
-	spelled := "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f468\u200d\U0001f469"
-	if got := visible(spelled + "ad\u200cmin\u202e"); got != spelled+"ad<U+200C>min<U+202E>" {
-		t.Errorf("got %+q", got)
-	}
-}

@@ -92,7 +92,7 @@ func (m *mending) batches(ctx context.Context) error {
 					append(ops, session.Absent(id.Lock())...)...)
 			}
 		case b.parsed.Status == layout.Processing && len(b.refs) == 0 && b.dirs > 1:
-			m.left = append(m.left, Bad{id.Path(), errors.New("it is Processing, without a worker, and its jobs were removed")})
+			m.left = append(m.left, Bad{id.Path(), errors.New("no worker has it, and its jobs were removed")})
 		}
 		if err != nil {
 			return err
