@@ -46,29 +46,20 @@ time of the last change, local ids with commas, and title.`,
 
 // printObjects prints a list of objects. On a terminal a row is one line, and the last columns are cut.
 func (c *commands) printObjects(objects []client.Object, more bool) error {
-	if c.Out.Mode == cli.ModeJSON {
-		return c.Out.JSON(objects)
-	}
-	if len(objects) == 0 {
-		return c.Out.None("no object matches")
-	}
-	rows := make([][]string, len(objects))
-	for i := range objects {
-		o := &objects[i]
-		var newest client.ObjectVersion
-		if n := len(o.Versions); n > 0 {
-			newest = o.Versions[n-1]
-		}
-		ids, version := strings.Join(o.LocalIDs, ","), strconv.Itoa(o.Head)
-		bytes, changed := c.Bytes(newest.Bytes), c.Out.When(o.Changed)
-		if c.Out.Mode == cli.ModePlain {
-			rows[i] = []string{o.ARK, version, o.Owner, o.Collection, strconv.Itoa(newest.Files), bytes, changed, ids,
-				o.Title}
-			continue
-		}
-		rows[i] = []string{o.ARK, version, o.Owner, bytes, changed, ids, o.Title}
-	}
-	err := c.Out.Rows([]string{"ARK", "VERSION", "OWNER", "BYTES", "CHANGED", "LOCAL ID", "TITLE"}, rows, 2, nil)
-	c.Out.More(len(rows), more)
+	err := cli.List(c.Out, objects, "no object matches", "ARK|VERSION|OWNER|BYTES|CHANGED|LOCAL ID|TITLE",
+		func(o *client.Object) []string {
+			var newest client.ObjectVersion
+			if n := len(o.Versions); n > 0 {
+				newest = o.Versions[n-1]
+			}
+			ids, version := strings.Join(o.LocalIDs, ","), strconv.Itoa(o.Head)
+			bytes, changed := c.Bytes(newest.Bytes), c.Out.When(o.Changed)
+			if c.Out.Mode == cli.ModePlain {
+				return []string{o.ARK, version, o.Owner, o.Collection, strconv.Itoa(newest.Files), bytes, changed, ids,
+					o.Title}
+			}
+			return []string{o.ARK, version, o.Owner, bytes, changed, ids, o.Title}
+		})
+	c.Out.More(len(objects), more)
 	return err
 }
