@@ -61,6 +61,8 @@ func TestWorkWithAMistake(t *testing.T) {
 		{"slots", func(w *engine.Work) { w.Slots = -1 }, "test.letter: -1 slots are fewer than none"},
 		{"prefix", func(w *engine.Work) { w.Prefix = "let/ter" },
 			`test.letter: the prefix "let/ter" is not made of letters, digits and hyphens`},
+		{"shared", func(w *engine.Work) { w.Shared = []lc.State{"Lost"} },
+			"test.letter: Lost is shared with remote workers and has no step"},
 		{"keep", func(w *engine.Work) { *w = notes(); w.Keep = time.Hour },
 			"test.note: ended jobs are kept for a time, and no timer leaves an end"},
 	} {
