@@ -12,7 +12,7 @@ type Hook struct {
 	Number   int64           `json:"number"`
 	Key      string          `json:"key"` // its webhook-id
 	Job      job.ID          `json:"job"`
-	Type     string          `json:"type"`              // "job.completed"
+	Type     string          `json:"type"`              // the event as profiles and configuration name it: "job.completed"
 	Profile  string          `json:"profile,omitempty"` // empty for archives
 	Hook     string          `json:"hook"`              // name of the receiver in the profile or configuration
 	Host     string          `json:"host"`

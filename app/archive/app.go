@@ -92,7 +92,8 @@ func New(o Options) (*App, error) {
 	o.Copies.SetObjects(o.Objects)
 	c, err := custody.New(custody.Options{Catalog: o.Catalog, Copies: o.Copies})
 	a := &App{Custody: c, options: o}
-	a.notifier = notify.New(notify.Options{Webhooks: o.Webhooks, Transport: o.Transport, Now: a.wall})
+	a.notifier = notify.New(notify.Options{Webhooks: o.Webhooks, Transport: o.Transport, Now: a.wall,
+		Installation: o.Catalog.Installation()})
 	return a, err
 }
 

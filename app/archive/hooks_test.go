@@ -13,6 +13,8 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive/notify"
+	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/edge/webhook/webhooktest"
 	"github.com/stagepost/stagepost/engine/hooklog"
 	"github.com/stagepost/stagepost/job"
 )
@@ -21,7 +23,7 @@ import (
 type receiver struct {
 	mu     sync.Mutex // guards the rest
 	status int
-	got    []string // webhook-id and type of what it accepted
+	got    []string // webhook-id and event of what it accepted
 }
 
 func (r *receiver) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -29,14 +31,17 @@ func (r *receiver) RoundTrip(q *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	var n notify.Notice
-	if err := json.Unmarshal(text, &n); err != nil {
+	if err := webhooktest.Check(q.Header, text); err != nil {
+		return nil, err
+	}
+	var e webhook.Event
+	if err := json.Unmarshal(text, &e); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.status < 300 {
-		r.got = append(r.got, q.Header.Get("Webhook-Id")+" "+n.Type)
+		r.got = append(r.got, q.Header.Get("Webhook-Id")+" "+strings.TrimPrefix(e.Type, "io.github.stagepost.archive."))
 	}
 	return &http.Response{StatusCode: r.status, Body: http.NoBody, Request: q}, nil
 }

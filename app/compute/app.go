@@ -48,6 +48,8 @@ type Options struct {
 
 	// refuses as full what does not fit on this server's disk. Nil: nothing is refused
 	Space func(bytes int64) error
+	// its id, for the source of the events of callbacks. Defaults to none
+	Installation string
 	// of callbacks: what else they may reach. The zero Policy is safe
 	Fetch fetch.Policy
 	// is notified of each job that came to an end; ran is zero for one that never ran. Must not block. Nil: no one is

@@ -132,15 +132,9 @@ func (a *App) openCallers() error {
 	return errors.Join(wrong...)
 }
 
-// News is the body of a callback, in the form of Standard Webhooks.
+// News is the data of the event of a callback: what it reports of a job that has ended. The event is completed, failed,
+// invalid or killed.
 type News struct {
-	Type      string    `json:"type"`      // compute.completed, compute.failed, compute.invalid, compute.killed
-	Timestamp time.Time `json:"timestamp"` // of the end, not of the try
-	Data      NewsOfJob `json:"data"`
-}
-
-// NewsOfJob is what a callback reports of a job that has ended.
-type NewsOfJob struct {
 	ID       job.ID            `json:"id"`
 	Number   int64             `json:"number"`
 	Service  string            `json:"service"`
@@ -158,31 +152,35 @@ type NewsOfJob struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 }
 
+// callbackKey names the callback of a job: the id of its event and the key of its message.
+func callbackKey(id job.ID) string { return string(id) + "/callback" }
+
 // news makes the body of the callback of a job that has ended.
-func news(j *job.Job, spec *Spec) ([]byte, error) {
-	n := News{Type: "compute." + strings.ToLower(string(j.State)), Timestamp: j.Entered.UTC(), Data: NewsOfJob{
+func (a *App) news(j *job.Job, spec *Spec) ([]byte, error) {
+	n := News{
 		ID: j.ID, Number: j.Number, Service: spec.Service, Owner: j.Owner, Name: spec.Name, State: string(j.State),
 		Cause: j.Cause, Message: j.Message, Labels: spec.Labels,
 		Created: j.Created.UTC(), Ended: j.Entered.UTC(),
-	}}
+	}
 	d, err := DataOf(j)
 	if err != nil {
 		return nil, err
 	}
 	started, finished := d.Times()
 	if !started.IsZero() {
-		n.Data.Started = started.UTC()
+		n.Started = started.UTC()
 	}
 	if !finished.IsZero() {
-		n.Data.Finished = finished.UTC()
+		n.Finished = finished.UTC()
 	}
 	if d.Notice != nil && d.Notice.Ending != nil {
 		e := d.Notice.Ending
-		if n.Data.Signal = e.Signal; e.Exit >= 0 {
-			n.Data.ExitCode = &e.Exit
+		if n.Signal = e.Signal; e.Exit >= 0 {
+			n.ExitCode = &e.Exit
 		}
 	}
-	return json.Marshal(n)
+	from := webhook.Origin{Installation: a.options.Installation, Application: "compute"}
+	return from.Event(callbackKey(j.ID), strings.ToLower(string(j.State)), string(j.ID), j.Entered, n)
 }
 
 // called is a callback in the outbox. The address stays in the job's spec, and the secrets in their file: what waits is
@@ -211,7 +209,7 @@ func (a *App) announceEnd(j *job.Job, c *job.Change) []job.Message {
 	if err != nil {
 		return nil // the commit will be refused for the same reason
 	}
-	body, err := news(&after, &spec)
+	body, err := a.news(&after, &spec)
 	if err != nil {
 		a.log.Error("compute: a callback cannot be written", "job", j.ID, "error", err)
 		return nil
@@ -225,7 +223,7 @@ func (a *App) announceEnd(j *job.Job, c *job.Change) []job.Message {
 		a.log.Error("compute: a callback cannot be written", "job", j.ID, "error", err)
 		return nil
 	}
-	return []job.Message{{Key: fmt.Sprintf("%s/callback", j.ID), Job: j.ID, Topic: callbackTopic, Body: text,
+	return []job.Message{{Key: callbackKey(j.ID), Job: j.ID, Topic: callbackTopic, Body: text,
 		Created: c.At, Due: c.At}}
 }
 

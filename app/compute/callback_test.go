@@ -22,6 +22,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/edge/webhook/webhooktest"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
@@ -110,7 +111,7 @@ func (e *ear) policy() fetch.Policy {
 func (e *ear) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	id, wrong := webhook.Verify(r.Header, body, time.Now(), e.secrets...)
-	if err = errors.Join(err, wrong); err != nil {
+	if err = errors.Join(err, wrong, webhooktest.Check(r.Header, body)); err != nil {
 		e.t.Errorf("%s: %v in %s", id, err, body)
 	}
 	_, forged := webhook.Verify(r.Header, body, time.Now(), newSecret(e.t))
@@ -138,7 +139,7 @@ func (e *ear) options(networks ...string) compute.Options {
 	for _, n := range networks {
 		c.Networks = append(c.Networks, netip.MustParsePrefix(n))
 	}
-	o.Services[0].Callbacks, o.Fetch = c, e.policy()
+	o.Services[0].Callbacks, o.Fetch, o.Installation = c, e.policy(), "q7h2"
 	return o
 }
 
@@ -221,20 +222,32 @@ func TestCallbackComesAtLeastOnce(t *testing.T) {
 			t.Errorf("got %+v", m)
 		}
 		var n compute.News
-		if err := json.Unmarshal([]byte(tries[0].body), &n); err != nil {
-			t.Fatal(err)
+		event := read(t, tries[0].body, &n)
+		if event.Type != "io.github.stagepost.compute.failed" || event.Source != "stagepost://q7h2/compute" ||
+			event.Subject != string(j.ID) || !event.Time.Equal(j.Entered) {
+			t.Errorf("got %+v", event)
 		}
 		exit := 3
-		want := compute.News{Type: "compute.failed", Timestamp: j.Entered.UTC(), Data: compute.NewsOfJob{
+		want := compute.News{
 			ID: j.ID, Number: j.Number, Service: "example", Owner: "ada", Name: "sum", State: "Failed",
 			Cause: "exit-code", Message: "run.sh exited with 3", ExitCode: &exit,
-			Labels: map[string]string{"run": "7"}, Created: j.Created.UTC(), Started: n.Data.Started,
-			Finished: n.Data.Finished, Ended: j.Entered.UTC(),
-		}}
-		if diff := cmp.Diff(want, n); diff != "" || n.Data.Started.IsZero() || n.Data.Finished.Before(n.Data.Started) {
-			t.Error(diff, n.Data.Started, n.Data.Finished)
+			Labels: map[string]string{"run": "7"}, Created: j.Created.UTC(), Started: n.Started,
+			Finished: n.Finished, Ended: j.Entered.UTC(),
+		}
+		if diff := cmp.Diff(want, n); diff != "" || n.Started.IsZero() || n.Finished.Before(n.Started) {
+			t.Error(diff, n.Started, n.Finished)
 		}
 	})
+}
+
+// read reads an event and its data.
+func read(t *testing.T, body string, data *compute.News) (event webhook.Event) {
+	t.Helper()
+	err := json.Unmarshal([]byte(body), &event)
+	if err = errors.Join(err, json.Unmarshal(event.Data, data)); err != nil {
+		t.Fatal(err)
+	}
+	return event
 }
 
 // TestCallbackOfEveryEnd: each once, with the commit that ends the job, whatever caused it; none when its files go, and
@@ -277,14 +290,15 @@ func TestCallbackOfEveryEnd(t *testing.T) {
 		got := map[string]string{}
 		for _, one := range e.received() {
 			var n compute.News
-			if err := json.Unmarshal([]byte(one.body), &n); err != nil || got[one.id] != "" {
-				t.Errorf("%s again: %v", one.id, err)
+			event := read(t, one.body, &n)
+			if got[one.id] != "" {
+				t.Errorf("%s again", one.id)
 			}
-			got[one.id] = n.Type + " " + n.Data.Cause
+			got[one.id] = strings.TrimPrefix(event.Type, "io.github.stagepost.compute.") + " " + n.Cause
 		}
 		want := map[string]string{
-			string(well.ID) + "/callback": "compute.completed ", string(off.ID) + "/callback": "compute.killed killed",
-			string(never.ID) + "/callback": "compute.invalid rejected",
+			string(well.ID) + "/callback": "completed ", string(off.ID) + "/callback": "killed killed",
+			string(never.ID) + "/callback": "invalid rejected",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)

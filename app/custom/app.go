@@ -30,7 +30,8 @@ type Options struct {
 	Sandbox Sandbox // nil: this process runs no commands
 	Remote  bool    // remote workers may run commands; without it and a sandbox, lifecycles with commands are refused
 
-	Transport http.RoundTripper // of webhooks; defaults to one that checks no addresses
+	Transport    http.RoundTripper // of webhooks; defaults to one that checks no addresses
+	Installation string            // its id, for the source of the events of webhooks; defaults to none
 
 	// Report reads the report of a command, as the server reads that of a remote worker.
 	Report func(text []byte, id job.ID, epoch int64) (remote.Report, error)

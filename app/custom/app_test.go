@@ -17,6 +17,8 @@ import (
 
 	"github.com/stagepost/stagepost/app/custom"
 	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/edge/webhook/webhooktest"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
@@ -336,7 +338,14 @@ func TestNotifications(t *testing.T) {
 	got := make(chan string, 10)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
-		got <- r.Header.Get("webhook-id") + " " + string(text)
+		if err := webhooktest.Check(r.Header, text); err != nil {
+			t.Error(err)
+		}
+		var e webhook.Event
+		if err := json.Unmarshal(text, &e); err != nil {
+			t.Error(err)
+		}
+		got <- strings.Join([]string{e.ID, e.Type, e.Subject, string(e.Data)}, " ")
 	}))
 	defer receiver.Close()
 	report := `{"messages":[{"topic":"notification","key":"done","body":{"to":"archive","body":{"pages":3}}}]}`
@@ -355,9 +364,10 @@ func TestNotifications(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := complete(t, e)
+	want := string(j.ID) + "/done io.github.stagepost.custom.notification " + string(j.ID) + ` {"pages":3}`
 	select {
 	case text := <-got:
-		if j.State != "Done" || text != string(j.ID)+`/done {"pages":3}` {
+		if j.State != "Done" || text != want {
 			t.Errorf("got %s, %s", j.State, text)
 		}
 	case <-time.After(time.Minute):

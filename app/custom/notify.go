@@ -12,11 +12,12 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Topic is that of the messages of workers: of {"to": NAME, "body": ...} the body is posted to the webhook NAME of the
-// lifecycle.
+// Topic is that of the messages of workers: {"to": NAME, "body": ...} is posted to the webhook NAME of the lifecycle.
+// The body is the data of an event.
 const Topic = "notification"
 
-// notify delivers a message. The key of the message is the id of the notification.
+// notify delivers a message. The key of the message is the id of the event. All of the event follows from the message,
+// so that every attempt has the same bytes.
 func (a *App) notify(ctx context.Context, m job.Message) error {
 	var n struct {
 		To   string
@@ -38,8 +39,13 @@ func (a *App) notify(ctx context.Context, m job.Message) error {
 	if target == "" {
 		return engine.Fail("notification", fmt.Errorf("the lifecycle %s has no webhook %.100q", j.Kind, n.To))
 	}
+	from := webhook.Origin{Installation: a.options.Installation, Application: "custom"}
+	body, err := from.Event(m.Key, Topic, string(m.Job), m.Created, n.Body)
+	if err != nil {
+		return engine.Fail("notification", err)
+	}
 	sender := webhook.NewSender(webhook.Options{Transport: a.options.Transport})
-	err = sender.Send(ctx, target, m.Key, time.Now(), n.Body)
+	err = sender.Send(ctx, target, m.Key, time.Now(), body)
 	var busy *webhook.Error
 	if errors.As(err, &busy) && busy.RetryAfter > 0 {
 		return engine.RetryAfter(busy.RetryAfter, err)

@@ -25,7 +25,8 @@ const callbackTopic = "callback"
 // callbackTimeout bounds one delivery. It is below what the engine allows for one.
 const callbackTimeout = 30 * time.Second
 
-// News is the body of a callback in the form of Stagepost.
+// News is the data of the event of a callback in the form of Stagepost. The event is callback.completed,
+// callback.failed or callback.deleted.
 type News struct {
 	Job       job.ID   `json:"job"`
 	Batch     job.ID   `json:"batch"`
@@ -127,12 +128,15 @@ type called struct {
 	Body    json.RawMessage `json:"body"` // what is sent, byte for byte at every attempt
 }
 
-func newCalled(p *profile.Profile, e *end) (called, error) {
-	var news any = e.news()
+func (a *App) newCalled(p *profile.Profile, e *end) (called, error) {
+	var body []byte
+	var err error
 	if p.Callback.Form == profile.FormMerritt {
-		news = e.merritt(p.Callback.Resolver)
+		body, err = json.Marshal(e.merritt(p.Callback.Resolver))
+	} else {
+		name := "callback." + strings.ToLower(string(e.job.State))
+		body, err = a.origin().Event(callbackKey(e.job, e.job.State), name, string(e.job.ID), e.at, e.news())
 	}
-	body, err := json.Marshal(news)
 	return called{Profile: p.ID, Host: hostOf(p.Callback.URL), Form: p.Callback.Form, Body: body}, err
 }
 
@@ -157,7 +161,7 @@ func (a *App) announceEnd(p *profile.Profile, before *job.Job, c *job.Change, af
 			return nil, err
 		}
 	}
-	call, err := newCalled(p, &e)
+	call, err := a.newCalled(p, &e)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +197,11 @@ func (a *App) deliverCallback(ctx context.Context, m job.Message) error {
 	if err != nil { // its text may hold a secret
 		return engine.RetryAfter(pause, fmt.Errorf("the URL of the callback of profile %s cannot be used", p.ID))
 	}
-	s := webhook.NewSender(webhook.Options{Transport: keyed{a.client(p).Transport()}, Timeout: callbackTimeout})
+	o := webhook.Options{Transport: keyed{a.client(p).Transport()}, Timeout: callbackTimeout}
+	if call.Form == profile.FormMerritt {
+		o.MediaType = "application/json"
+	}
+	s := webhook.NewSender(o)
 	err = s.Send(ctx, target, m.Key, a.engine.Clock().Wall(), call.Body, keys...)
 	var e *webhook.Error
 	switch {
@@ -290,7 +298,7 @@ func (t *task) awaitCallback(ctx context.Context, p *profile.Profile) error {
 func (t *task) callback(j *job.Job, p *profile.Profile) (called, error) {
 	after := *j
 	after.State, after.Cause, after.Message = record.Completed, "", remark(&t.data)
-	return newCalled(p, &end{job: &after, spec: &t.spec, data: &t.data, at: t.Now()})
+	return t.app.newCalled(p, &end{job: &after, spec: &t.spec, data: &t.data, at: t.Now()})
 }
 
 // maxDelivery is how long an attempt at a delivery may take. A message that is due later than that is between two

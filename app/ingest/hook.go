@@ -24,11 +24,9 @@ import (
 // hookTopic is the outbox's topic for notifications.
 const hookTopic = "webhook"
 
-// Notice is the body of a notification, as Standard Webhooks has it.
-type Notice struct {
-	Type      string    `json:"type"`      // "job.completed"
-	Timestamp time.Time `json:"timestamp"` // of the event, not of the attempt
-	Data      job.Job   `json:"data"`      // the record after it, as GET /api/v1/jobs/{id} gives it
+// origin is the source of the events of notifications and callbacks.
+func (a *App) origin() webhook.Origin {
+	return webhook.Origin{Installation: a.inventory.Installation(), Application: "ingest"}
 }
 
 // posted is a notification in the outbox. The address and the secrets stay in the profile: what waits goes to the hook
@@ -37,7 +35,7 @@ type posted struct {
 	Profile string          `json:"profile"`
 	Hook    string          `json:"hook"`
 	Host    string          `json:"host"` // of the hook when it was written, for lists
-	Type    string          `json:"type"`
+	Type    string          `json:"type"` // the name of the event in the profile, such as "job.completed"
 	Body    json.RawMessage `json:"body"` // what is sent, byte for byte at every try
 }
 
@@ -100,28 +98,33 @@ func (a *App) announce(j *job.Job, c *job.Change) []job.Message {
 		all = append(all, *m)
 	}
 	for _, typ := range types {
-		body, err := json.Marshal(Notice{Type: typ, Timestamp: c.At.UTC(), Data: after})
 		for i := range p.Webhooks {
-			if w := &p.Webhooks[i]; err == nil && w.Selects(typ) {
-				var m job.Message
-				m, err = hookMessage(p, w, &after, typ, body)
-				m.Created, m.Due = c.At, c.At
-				all = append(all, m)
+			w := &p.Webhooks[i]
+			if !w.Selects(typ) {
+				continue
 			}
-		}
-		if err != nil {
-			a.log.Error("notification", "job", j.ID, "type", typ, "error", err) // a record always has a form as JSON
+			m, err := a.hookMessage(p, w, &after, typ, c.At)
+			if err != nil { // a record always has a form as JSON
+				a.log.Error("notification", "job", j.ID, "type", typ, "error", err)
+				continue
+			}
+			all = append(all, m)
 		}
 	}
 	return all
 }
 
-// hookMessage makes the outbox message of a notification. Its key is the webhook-id: without full stops, which part
-// what is signed.
-func hookMessage(p *profile.Profile, w *profile.Webhook, after *job.Job, typ string, body []byte) (job.Message, error) {
-	env, err := json.Marshal(posted{Profile: p.ID, Hook: w.Name, Host: hostOf(w.URL), Type: typ, Body: body})
+// hookMessage makes the outbox message of a notification. Its data is the record after the event, as GET
+// /api/v1/jobs/{id} gives it. Its key is the id of the event: without full stops, which part what is signed.
+func (a *App) hookMessage(p *profile.Profile, w *profile.Webhook, after *job.Job, typ string,
+	at time.Time) (job.Message, error) {
 	key := fmt.Sprintf("%s/%d/%s/%s", after.ID, after.Seq, strings.ReplaceAll(typ, ".", "-"), w.Name)
-	return job.Message{Key: key, Job: after.ID, Topic: hookTopic, Body: env}, err
+	body, err := a.origin().Event(key, typ, string(after.ID), at, after)
+	if err != nil {
+		return job.Message{}, err
+	}
+	env, err := json.Marshal(posted{Profile: p.ID, Hook: w.Name, Host: hostOf(w.URL), Type: typ, Body: body})
+	return job.Message{Key: key, Job: after.ID, Topic: hookTopic, Body: env, Created: at, Due: at}, err
 }
 
 // Causes for which a notification is abandoned at once.
@@ -239,9 +242,8 @@ func (a *App) Ping(ctx context.Context, id, hook, actor, note string) ([]Ping, e
 	all := make([]Ping, len(hooks))
 	for i, w := range hooks {
 		began := a.engine.Clock().Now()
-		body, err := json.Marshal(pingBody{Type: "ping", Timestamp: a.engine.Clock().Wall().UTC(),
-			Data: pingData{p.ID, w.Name}})
 		all[i] = Ping{Hook: w.Name, Host: hostOf(w.URL), ID: "ping/" + rand.Text()}
+		body, err := a.origin().Event(all[i].ID, "ping", "", a.engine.Clock().Wall(), pinged{p.ID, w.Name})
 		if err = errors.Join(err, a.post(ctx, p, w, all[i].ID, body)); err != nil {
 			all[i].Error = err.Error()
 		}
@@ -250,13 +252,8 @@ func (a *App) Ping(ctx context.Context, id, hook, actor, note string) ([]Ping, e
 	return all, nil
 }
 
-type pingBody struct {
-	Type      string    `json:"type"`
-	Timestamp time.Time `json:"timestamp"`
-	Data      pingData  `json:"data"`
-}
-
-type pingData struct {
+// pinged is the data of an event of type ping.
+type pinged struct {
 	Profile string `json:"profile"`
 	Hook    string `json:"hook"`
 }

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/edge/webhook/webhooktest"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/engine/hooklog"
@@ -46,11 +49,11 @@ func TestHooksReportBatches(t *testing.T) {
 		if !strings.HasPrefix(id, string(n.Data.ID)+"/") || len(notices) != 1 {
 			t.Errorf("%s: got %+v", id, notices)
 		}
-		if n.Type == "job.failed" && (n.Data.State != record.Failed || n.Data.Cause != CauseNotFound ||
+		if n.name() == "job.failed" && (n.Data.State != record.Failed || n.Data.Cause != CauseNotFound ||
 			n.Data.Parent != r.Batch || n.Data.Outcome != lifecycle.Failed) {
 			t.Errorf("got %+v", n.Data)
 		}
-		if n.Type == "job.completed" && (n.Data.State != record.Completed || len(n.Data.Data) == 0) {
+		if n.name() == "job.completed" && (n.Data.State != record.Completed || len(n.Data.Data) == 0) {
 			t.Errorf("got %+v", n.Data)
 		}
 	}
@@ -146,6 +149,52 @@ func TestEventsAreKnown(t *testing.T) {
 	slices.Sort(want)
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestEveryEvent: each event that a profile may select, each callback and a ping is an event of CloudEvents, with an id
+// of its own.
+func TestEveryEvent(t *testing.T) {
+	secret := newSecret(t)
+	e := newHookReceiver(t, secret)
+	p := hooked(t, e, secret)
+	p.Callback = &profile.Callback{URL: e.URL}
+	w := start(t, p)
+	at := time.Unix(1, 0)
+	after := &job.Job{ID: "ing_1", Seq: 7, Title: "Über <maps>", Spec: []byte(`{}`)}
+	bodies := map[string]json.RawMessage{}
+	for _, name := range profile.Events() {
+		m, err := w.hookMessage(&p, &p.Webhooks[0], after, name, at)
+		var env posted
+		if err = errors.Join(err, json.Unmarshal(m.Body, &env)); err != nil {
+			t.Fatal(err)
+		}
+		bodies[m.Key] = env.Body
+	}
+	for _, state := range []lifecycle.State{record.Completed, record.Failed, record.Deleted} {
+		after.State = state
+		call, err := w.newCalled(&p, &end{job: after, spec: &record.JobSpec{}, data: &record.JobData{}, at: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies[callbackKey(after, state)] = call.Body
+	}
+	if want := len(profile.Events()) + 3; len(bodies) != want {
+		t.Errorf("%d ids of %d events", len(bodies), want)
+	}
+	for id, body := range bodies {
+		var n webhook.Event
+		h := http.Header{"Content-Type": {webhook.MediaType}, webhook.HeaderID: {id}}
+		if err := errors.Join(webhooktest.Check(h, body), json.Unmarshal(body, &n)); err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+		if n.Source != "stagepost://"+w.inventory.Installation()+"/ingest" || !n.Time.Equal(at) {
+			t.Errorf("got %s", body)
+		}
+	}
+	pings, err := w.Ping(t.Context(), "test", "", "op", "") // the receiver checks it
+	if err != nil || pings[0].Error != "" || e.types()["ping"] != 1 {
+		t.Errorf("got %+v, %v", pings, err)
 	}
 }
 
@@ -327,7 +376,7 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 		t.Errorf("got %v", e.taken)
 	}
 	one, err := w.Delivery(t.Context(), d.Key)
-	if err != nil || !strings.Contains(string(one.Payload), `"type":"batch.completed"`) {
+	if err != nil || one.Type != "batch.completed" || string(one.Payload) != e.taken[d.Key][0].Body {
 		t.Errorf("got %+v, %v", one, err)
 	}
 	entries := w.audit()

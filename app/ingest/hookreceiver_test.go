@@ -16,6 +16,8 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/edge/webhook/webhooktest"
+	"github.com/stagepost/stagepost/job"
 )
 
 // hookReceiver is a receiver of notifications: it verifies each and keeps what it took. It answers as its function
@@ -28,13 +30,20 @@ type hookReceiver struct {
 
 	mu    sync.Mutex // guards the rest
 	calls int
-	taken map[string][]Notice // by id
+	taken map[string][]notice // by id
 	came  chan struct{}
+}
+
+// notice is a notification that came. Its data is empty for a ping.
+type notice struct {
+	webhook.Event
+	Data job.Job `json:"data"`
+	Body string  `json:"-"`
 }
 
 func newHookReceiver(t *testing.T, secrets ...string) *hookReceiver {
 	t.Helper()
-	e := &hookReceiver{t: t, taken: map[string][]Notice{}, came: make(chan struct{}, 1000)}
+	e := &hookReceiver{t: t, taken: map[string][]notice{}, came: make(chan struct{}, 1000)}
 	for _, text := range secrets {
 		s, err := webhook.ParseSecret(text)
 		if err != nil {
@@ -53,9 +62,9 @@ func (e *hookReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer e.mu.Unlock()
 	e.calls++
 	id, err := webhook.Verify(r.Header, body, time.Now(), e.secrets...)
-	var n Notice
-	if err = errors.Join(err, json.Unmarshal(body, &n)); err != nil || n.Timestamp.IsZero() ||
-		strings.Contains(id, ".") {
+	n := notice{Body: string(body)}
+	err = errors.Join(err, webhooktest.Check(r.Header, body), json.Unmarshal(body, &n))
+	if err != nil || n.Subject != string(n.Data.ID) || strings.Contains(id, ".") {
 		e.t.Errorf("%s: %v in %s", id, err, body)
 	}
 	e.taken[id] = append(e.taken[id], n)
@@ -77,13 +86,16 @@ func (e *hookReceiver) await(n int) {
 	}
 }
 
-// types counts the ids of each type of event.
+// name is the name of the event in profiles.
+func (n *notice) name() string { return strings.TrimPrefix(n.Type, "io.github.stagepost.ingest.") }
+
+// types counts the ids of each name of event.
 func (e *hookReceiver) types() map[string]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all := map[string]int{}
 	for _, notices := range e.taken {
-		all[notices[0].Type]++
+		all[notices[0].name()]++
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/edge/webhook/webhooktest"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
@@ -30,6 +32,7 @@ type callbackReceiver struct {
 	bodies   []string
 	news     []News
 	badSign  int
+	wrong    []error // what is no event
 }
 
 // calls gives the keys of the calls that reported a state.
@@ -60,9 +63,18 @@ func (c *callbackReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		id != h.Get("Idempotency-Key") {
 		c.badSign++
 	}
-	var n News
-	_ = json.Unmarshal(body, &n)
-	c.keys, c.news, c.bodies = append(c.keys, h.Get("Idempotency-Key")), append(c.news, n), append(c.bodies,
+	var e struct {
+		webhook.Event
+		Data News `json:"data"`
+	}
+	if err := errors.Join(webhooktest.Check(h, body), json.Unmarshal(body, &e)); err != nil {
+		c.wrong = append(c.wrong, err)
+	}
+	if e.Subject != string(e.Data.Job) ||
+		e.Type != "io.github.stagepost.ingest.callback."+strings.ToLower(e.Data.State) {
+		c.wrong = append(c.wrong, fmt.Errorf("the event is %s", body))
+	}
+	c.keys, c.news, c.bodies = append(c.keys, h.Get("Idempotency-Key")), append(c.news, e.Data), append(c.bodies,
 		string(body))
 	status := c.statuses[0]
 	if len(c.statuses) > 1 {
@@ -83,6 +95,15 @@ func calling(t *testing.T, in http.Handler, required bool) profile.Profile {
 	t.Helper()
 	s := httptest.NewServer(in)
 	t.Cleanup(s.Close)
+	if c, ok := in.(*callbackReceiver); ok {
+		t.Cleanup(func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if len(c.wrong) > 0 {
+				t.Error(c.wrong)
+			}
+		})
+	}
 	p := testProfile()
 	p.Suppress = profile.SuppressFull
 	p.Callback = &profile.Callback{URL: s.URL + "/told", SecretFile: secretFile(t, "s3cret"), Required: required}

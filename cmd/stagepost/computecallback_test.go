@@ -19,6 +19,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/edge/webhook/webhooktest"
 	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
 )
@@ -62,7 +63,7 @@ func TestCallback(t *testing.T) {
 		defer mu.Unlock()
 		body, err := io.ReadAll(q.Body)
 		id, wrong := webhook.Verify(q.Header, body, time.Now(), secret)
-		if err := errors.Join(err, wrong); err != nil {
+		if err := errors.Join(err, wrong, webhooktest.Check(q.Header, body)); err != nil {
 			t.Errorf("try %d: %v", len(ids)+1, err)
 		}
 		if ids, bodies = append(ids, id), append(bodies, body); len(ids) == 1 {
@@ -121,12 +122,15 @@ func TestCallback(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	var n compute.News
+	var n struct {
+		webhook.Event
+		Data compute.News `json:"data"`
+	}
 	if err := json.Unmarshal(bodies[1], &n); err != nil || ids[0] != ids[1] || !bytes.Equal(bodies[0], bodies[1]) {
 		t.Errorf("%q, %q: %s and %s (%v)", ids[0], ids[1], bodies[0], bodies[1], err)
 	}
-	if d := n.Data; n.Type != "compute.failed" || d.Service != "loud" || d.Cause != "exit-code" || d.ExitCode == nil ||
-		*d.ExitCode != 3 || d.Labels["run"] != "7" || ids[0] != string(d.ID)+"/callback" {
+	if d := n.Data; n.Type != "io.github.stagepost.compute.failed" || d.Service != "loud" ||
+		d.Cause != "exit-code" || d.ExitCode == nil || *d.ExitCode != 3 || d.Labels["run"] != "7" || ids[0] != string(d.ID)+"/callback" {
 		t.Errorf("got %+v", n)
 	}
 	delivered(t, r, ids[0])

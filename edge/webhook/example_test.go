@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,20 +33,30 @@ func ExampleVerify() {
 		}
 		if !seen[id] {
 			seen[id] = true
-			fmt.Printf("%s: %s\n", id, body)
+			var event webhook.Event
+			if err := json.Unmarshal(body, &event); err != nil {
+				http.Error(w, "no event", http.StatusBadRequest)
+				return
+			}
+			fmt.Printf("%s: %s of %s: %s\n", id, event.Type, event.Source, event.Data)
 		}
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer receiver.Close()
 
+	origin, id := webhook.Origin{Installation: "q7h2", Application: "ingest"}, "bat_1/5/batch-completed"
+	body, err := origin.Event(id, "batch.completed", "bat_1", time.Unix(1795449600, 0), map[string]int{"files": 3})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	sender := webhook.NewSender(webhook.Options{})
 	for range 2 { // at least once may be twice
-		err = sender.Send(context.Background(), receiver.URL, "bat_1/5/batch-completed", time.Now(),
-			[]byte(`{"type":"batch.completed"}`), secret)
+		err = sender.Send(context.Background(), receiver.URL, id, time.Now(), body, secret)
 		fmt.Println("taken:", err == nil)
 	}
 	// Output:
-	// bat_1/5/batch-completed: {"type":"batch.completed"}
+	// bat_1/5/batch-completed: io.github.stagepost.ingest.batch.completed of stagepost://q7h2/ingest: {"files":3}
 	// taken: true
 	// taken: true
 }

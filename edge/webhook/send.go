@@ -21,13 +21,15 @@ type Options struct {
 	Transport http.RoundTripper
 	Timeout   time.Duration // of a whole attempt; defaults to 20 s
 	Agent     string        // User-Agent; defaults to "stagepost"
+	MediaType string        // of the bodies; defaults to [MediaType], that of events
 }
 
 // Sender sends notifications. It is safe for concurrent use.
 type Sender struct {
-	client  http.Client
-	agent   string
-	timeout time.Duration
+	client    http.Client
+	agent     string
+	mediaType string
+	timeout   time.Duration
 }
 
 // maxAnswer is the part of an answer that is read. The status decides; reading allows the reuse of the connection.
@@ -46,11 +48,16 @@ func NewSender(o Options) *Sender {
 	if o.Agent == "" {
 		o.Agent = "stagepost"
 	}
+	if o.MediaType == "" {
+		o.MediaType = MediaType
+	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Sender{client: http.Client{Transport: o.Transport, CheckRedirect: stay}, agent: o.Agent, timeout: o.Timeout}
+	return &Sender{client: http.Client{Transport: o.Transport, CheckRedirect: stay}, agent: o.Agent,
+		mediaType: o.MediaType, timeout: o.Timeout}
 }
 
-// Send posts a notification once. at is the time of this attempt. Any answer but 2xx is an *[Error]; redirects are
+// Send posts a notification once. at is the time of this attempt; body is an event with the id ([Origin.Event]), unless
+// [Options.MediaType] states another form. Any answer but 2xx is an *[Error]; redirects are
 // not followed.
 func (s *Sender) Send(ctx context.Context, target, id string, at time.Time, body []byte, secrets ...Secret) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
@@ -60,6 +67,7 @@ func (s *Sender) Send(ctx context.Context, target, id string, at time.Time, body
 		return &Error{Err: errors.New("the URL cannot be used")} // its text may contain a secret
 	}
 	SetHeader(r.Header, id, at, body, secrets...)
+	r.Header.Set("Content-Type", s.mediaType)
 	r.Header.Set("User-Agent", s.agent)
 	answer, err := s.client.Do(r)
 	if err != nil {

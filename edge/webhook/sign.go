@@ -39,10 +39,8 @@ func Sign(id string, at time.Time, body []byte, secrets ...Secret) string {
 	return strings.Join(all, " ")
 }
 
-// SetHeader sets the three headers of a notification, and the media type of its body. Without a secret there is no
-// signature.
+// SetHeader sets the three headers of a notification. Without a secret there is no signature.
 func SetHeader(h http.Header, id string, at time.Time, body []byte, secrets ...Secret) {
-	h.Set("Content-Type", "application/json")
 	h.Set(HeaderID, id)
 	h.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
 	if len(secrets) > 0 {

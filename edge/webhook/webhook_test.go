@@ -230,7 +230,7 @@ func TestSend(t *testing.T) {
 				}
 			}
 			if id, err := Verify(in.got, []byte(in.body), now, secret); id != "id/1" || err != nil ||
-				in.got.Get("Content-Type") != "application/json" {
+				in.got.Get("Content-Type") != "application/cloudevents+json; charset=utf-8" {
 				t.Errorf("got %q, %v, %v", id, err, in.got)
 			}
 		})

@@ -2,6 +2,8 @@
 //
 //	transition or task -> message in the outbox of its commit -> signed request (Standard Webhooks 1.0)
 //
+// The body is an event of CloudEvents 1.0 whose data is a [Job] or a [Task].
+//
 // A notification is repeated until the receiver accepts it. All attempts have the same id and body. Their order is not
 // promised.
 package notify
@@ -87,12 +89,15 @@ type Options struct {
 	Webhooks  func() map[string]*Webhook // by name, as the configuration has them now; nil: there are none
 	Transport http.RoundTripper          // defaults to one that checks no addresses: only the configuration names them
 	Now       func() time.Time           // for signatures: by the clock of the machine
+	// id of the installation, for the source of the events. Defaults to none
+	Installation string
 }
 
 // Notifier makes and delivers notifications.
 type Notifier struct {
 	o      Options
 	sender *webhook.Sender
+	origin webhook.Origin
 }
 
 // New makes a notifier.
@@ -100,18 +105,14 @@ func New(o Options) *Notifier {
 	if o.Webhooks == nil {
 		o.Webhooks = func() map[string]*Webhook { return nil }
 	}
-	return &Notifier{o, webhook.NewSender(webhook.Options{Transport: o.Transport, Timeout: timeout})}
+	return &Notifier{
+		o: o, sender: webhook.NewSender(webhook.Options{Transport: o.Transport, Timeout: timeout}),
+		origin: webhook.Origin{Installation: o.Installation, Application: "archive"},
+	}
 }
 
 // timeout bounds an attempt.
 const timeout = 10 * time.Second
-
-// Notice is the body of a notification.
-type Notice struct {
-	Type      string    `json:"type"`
-	Timestamp time.Time `json:"timestamp"` // of the event, not of the attempt
-	Data      any       `json:"data"`      // Job or Task
-}
 
 // Job is the data of an event of a job. It names no person: the receiver reads more through the API.
 type Job struct {
@@ -138,7 +139,7 @@ type Task struct {
 // posted is a message in the outbox. Address and secrets stay in the configuration.
 type posted struct {
 	Hook string          `json:"hook"`
-	Type string          `json:"type"`
+	Type string          `json:"type"` // as the configuration names it
 	Body json.RawMessage `json:"body"`
 }
 
@@ -164,12 +165,22 @@ func (n *Notifier) messages(typ string, id job.ID, part string, at time.Time, da
 		if !hooks[name].Selects(typ) {
 			continue
 		}
+		key := fmt.Sprintf("%s/%s/%s/%s", id, part, typ, name)
 		all = append(all, job.Message{
-			Key: fmt.Sprintf("%s/%s/%s/%s", id, part, typ, name), Job: id, Topic: Topic, Created: at, Due: at,
-			Body: encode(posted{name, typ, encode(Notice{typ, at.UTC(), data})}),
+			Key: key, Job: id, Topic: Topic, Created: at, Due: at,
+			Body: encode(posted{name, typ, n.event(key, typ, id, at, data)}),
 		})
 	}
 	return all
+}
+
+// event gives the body of a notification. Its data always has a form as JSON.
+func (n *Notifier) event(id, typ string, about job.ID, at time.Time, data any) []byte {
+	body, err := n.origin.Event(id, typ, string(about), at, data)
+	if err != nil {
+		panic(err)
+	}
+	return body
 }
 
 // encode gives the JSON of a value that always has one.

@@ -1,17 +1,20 @@
 package notify
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/edge/webhook/webhooktest"
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 )
@@ -29,10 +32,14 @@ func TestDeliver(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		id, err := webhook.Verify(r.Header, body, time.Now(), key)
-		if err != nil {
+		if err = errors.Join(err, webhooktest.Check(r.Header, body)); err != nil {
 			t.Error(err)
 		}
-		got = id + " " + string(body)
+		var e webhook.Event
+		if err := json.Unmarshal(body, &e); err != nil {
+			t.Error(err)
+		}
+		got = strings.Join([]string{id, e.Source, e.Type, e.Subject}, " ")
 		w.Header().Set("Retry-After", "7")
 		w.WriteHeader(status)
 	}))
@@ -42,14 +49,15 @@ func TestDeliver(t *testing.T) {
 		t.Fatal(err)
 	}
 	hooks := map[string]*Webhook{"lms": {URL: server.URL, SecretFile: file}, "off": {Events: []string{TaskFailed}}}
-	n := New(Options{Webhooks: func() map[string]*Webhook { return hooks }, Now: time.Now})
+	n := New(Options{Webhooks: func() map[string]*Webhook { return hooks }, Now: time.Now,
+		Installation: "q7h2"})
 	all := n.OfJob([]string{JobCompleted}, 12, time.Unix(1, 0), Job{Job: "arc_1", Course: "5"})
 	if len(all) != 1 || all[0].Key != "arc_1/12/archive_job_completed/lms" {
 		t.Fatalf("messages: %+v", all)
 	}
 	m := all[0]
-	want := m.Key + ` {"type":"archive_job_completed"`
-	if err := n.Deliver(t.Context(), m); err != nil || !strings.HasPrefix(got, want) {
+	want := m.Key + " stagepost://q7h2/archive io.github.stagepost.archive.archive_job_completed arc_1"
+	if err := n.Deliver(t.Context(), m); err != nil || got != want {
 		t.Errorf("got %q, %v", got, err)
 	}
 	status = http.StatusServiceUnavailable
@@ -70,6 +78,32 @@ func TestDeliver(t *testing.T) {
 	delete(hooks, "lms")
 	if err := n.Deliver(t.Context(), m); err == nil || !strings.Contains(err.Error(), "any more") {
 		t.Errorf("removed: %v", err)
+	}
+}
+
+// TestEveryEvent: each event that a webhook may select is an event of CloudEvents.
+func TestEveryEvent(t *testing.T) {
+	hook := &Webhook{Events: events}
+	n := New(Options{Webhooks: func() map[string]*Webhook { return map[string]*Webhook{"lms": hook} }})
+	jobs, tasks := slices.Clone(events), slices.Clone(events)
+	jobs = slices.DeleteFunc(jobs, func(name string) bool { return strings.HasPrefix(name, "task_") })
+	tasks = slices.DeleteFunc(tasks, func(name string) bool { return !strings.HasPrefix(name, "task_") })
+	all := n.OfJob(jobs, 12, time.Unix(1, 0), Job{Job: "arc_1", Course: "Über <5>"})
+	for _, name := range tasks {
+		all = append(all, n.OfTask(name, time.Unix(1, 0), Task{Job: "arc_1", Task: "store/near/a.zip"})...)
+	}
+	if len(all) != len(events) {
+		t.Errorf("%d messages of %d events", len(all), len(events))
+	}
+	for i := range all {
+		var p posted
+		if err := json.Unmarshal(all[i].Body, &p); err != nil {
+			t.Fatal(err)
+		}
+		h := http.Header{"Content-Type": {webhook.MediaType}, webhook.HeaderID: {all[i].Key}}
+		if err := webhooktest.Check(h, p.Body); err != nil {
+			t.Errorf("%s: %v", p.Body, err)
+		}
 	}
 }
 

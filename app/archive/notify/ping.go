@@ -49,7 +49,7 @@ func (n *Notifier) Ping(ctx context.Context, hook string) ([]api.Ping, error) {
 		one := api.Ping{Hook: name, Host: w.host(), ID: "ping/" + rand.Text()}
 		keys, err := Secrets(w.SecretFile)
 		if err == nil {
-			err = n.sender.Send(ctx, w.URL, one.ID, began, encode(Notice{"ping", began.UTC(), pinged{name}}), keys...)
+			err = n.sender.Send(ctx, w.URL, one.ID, began, n.event(one.ID, "ping", "", began, pinged{name}), keys...)
 		}
 		if err != nil {
 			one.Error = err.Error()

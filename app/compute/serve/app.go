@@ -102,7 +102,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	}
 	meters := NewMeters(h.Metrics)
 	o := compute.Options{
-		Dir: h.Dir, Services: all.Compute(), AgentLabels: labelsOf(all),
+		Dir: h.Dir, Installation: h.Installation, Services: all.Compute(), AgentLabels: labelsOf(all),
 		Retries: s.Retries, RetryFor: s.RetryFor, Lost: s.Lost, Keep: cmp.Or(s.Keep, job.Unlimited),
 		UserBytes: s.UserBytes, NeedScript: env.NeedScript, Check: env.Check, Resend: env.Resend, Log: h.Log,
 		Ended: meters.Ended, Moved: meters.Moved,

@@ -35,6 +35,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	o := custom.Options{
 		Dir: filepath.Join(h.Dir, "lifecycles"), Files: s.Dir, Transport: fetch.New(fetch.Policy{}).Transport(),
 		Temp: filepath.Join(h.Own, "lifecycle-runs"), Report: server.ParseReport, Remote: s.Remote,
+		Installation: h.Installation,
 	}
 	a := &App{}
 	if s.Commands {

@@ -45,7 +45,7 @@ type Profile struct {
 	Minter    Minter    `yaml:"minter" doc:"Makes the identifiers of new objects."`
 	Storage   []string  `yaml:"storage" default:"storage" doc:"Storage locations (OCFL storage roots), relative to the data directory. Each has a copy of every version."`
 	Callback  *Callback `yaml:"callback" short:"url" doc:"Receives a call at the end of each job, whether its object was stored or not. A text is the url."`
-	Webhooks  []Webhook `yaml:"webhooks" doc:"Receivers of notifications about batches and jobs, in the form of Standard Webhooks 1.0."`
+	Webhooks  []Webhook `yaml:"webhooks" doc:"Receivers of notifications about batches and jobs: events of CloudEvents 1.0, signed as Standard Webhooks 1.0 states."`
 	Priority  *int      `yaml:"priority" min:"0" max:"99" doc:"Priority of its jobs; 0 goes first. Defaults to a number that grows with the size of the batch."`
 	Suppress  Suppress  `yaml:"suppress" enum:"none,partial,full" default:"none" doc:"Which mails are not sent: partial leaves out the mail that a submission is queued, full leaves out all."`
 	Names     Names     `yaml:"names" enum:"portable,as-given" default:"portable" doc:"Which names of files are accepted: portable refuses names that some common system could not store or would show as another name, as-given accepts what a POSIX file system and OCFL can store."`
