@@ -130,7 +130,8 @@ func TestCallback(t *testing.T) {
 		t.Errorf("%q, %q: %s and %s (%v)", ids[0], ids[1], bodies[0], bodies[1], err)
 	}
 	if d := n.Data; n.Type != "io.github.stagepost.compute.failed" || d.Service != "loud" ||
-		d.Cause != "exit-code" || d.ExitCode == nil || *d.ExitCode != 3 || d.Labels["run"] != "7" || ids[0] != string(d.ID)+"/callback" {
+		d.Cause != "exit-code" || d.ExitCode == nil || *d.ExitCode != 3 || d.Labels["run"] != "7" ||
+		ids[0] != string(d.ID)+"/callback" {
 		t.Errorf("got %+v", n)
 	}
 	delivered(t, r, ids[0])
