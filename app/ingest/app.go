@@ -292,14 +292,19 @@ func (a *App) client(p *profile.Profile) *fetch.Client {
 		if c.fetch != nil {
 			c.fetch.Close()
 		}
-		policy := a.options.Fetch
-		policy.FTP = true
+		policy := outward(a.options.Fetch)
 		policy.Allow = append(p.AllowNetworks(), policy.Allow...)
 		policy.MaxBytes = max(p.Limits.Bytes, p.Limits.Manifest)
 		c = outlet{of: p, fetch: fetch.New(policy)}
 		a.clients[p.ID] = c
 	}
 	return c.fetch
+}
+
+// outward completes the policy of downloads by what holds for all profiles.
+func outward(policy fetch.Policy) fetch.Policy {
+	policy.FTP = true
+	return policy
 }
 
 // outlet is a profile's way to the outside, and the profile that it was made for.

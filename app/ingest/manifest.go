@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
+	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/edge/safename"
 	"github.com/stagepost/stagepost/edge/unpack"
 	"github.com/stagepost/stagepost/format/checkm"
@@ -298,7 +299,8 @@ type Problem struct {
 const maxProblems = 100
 
 // CheckManifest reads a payload as a submission to the profile would be read, without fetching anything: its type, its
-// manifest to the end, the names and each row. An error is one of the payload's file.
+// manifest to the end, the names and each row. A URL that no job would fetch is a problem of its row; networks are not
+// checked, which profiles may allow. An error is one of the payload's file.
 func CheckManifest(f io.ReadSeeker, name, typ string, p *profile.Profile) (ManifestCheck, error) {
 	m := ManifestCheck{Type: typ}
 	var err error
@@ -333,8 +335,13 @@ func (m *ManifestCheck) problem(row int, err error) error {
 
 func (m *ManifestCheck) object(f io.ReadSeeker, name string, p *profile.Profile) error {
 	names := safename.Set{Rules: p.Names.Rules()}
+	client := fetch.New(outward(fetch.Policy{}))
+	defer client.Close()
 	err := m.read(f, name, checkm.Object, p, func(row checkm.Row) error {
-		_, err := wantedOf(&names, row)
+		w, err := wantedOf(&names, row)
+		if err == nil {
+			err = inLine(row, client.Check(w.url))
+		}
 		return err
 	})
 	if err == nil && m.Rows == 0 {
@@ -345,9 +352,11 @@ func (m *ManifestCheck) object(f io.ReadSeeker, name string, p *profile.Profile)
 
 func (m *ManifestCheck) batch(f io.ReadSeeker, name string, p *profile.Profile) error {
 	s := &record.BatchSpec{Submission: Submission{Profile: p.ID}}
+	client := fetch.New(outward(fetch.Policy{}))
+	defer client.Close()
 	err := m.read(f, name, batchProfiles[m.Type], p, func(row checkm.Row) error {
 		one := ofRow(row, s, rowTypes[m.Type])
-		return checkSpec(&one, p.Names.Rules())
+		return inLine(row, cmp.Or(checkSpec(&one, p.Names.Rules()), client.Check(one.URL)))
 	})
 	if err == nil && m.Rows == 0 {
 		err = errNoObject()
@@ -400,10 +409,15 @@ func wantedOf(names *safename.Set, row checkm.Row) (wanted, error) {
 	if wrong := checkSource(w.url, w.digest); err == nil && wrong != nil {
 		err = fail(CauseCorruptManifest, "%s: %w", w.name, wrong)
 	}
-	if err != nil {
-		err = fmt.Errorf("line %d: %w", row.Line, err)
+	return w, inLine(row, err)
+}
+
+// inLine adds the line of a row to its error.
+func inLine(row checkm.Row, err error) error {
+	if err == nil {
+		return nil
 	}
-	return w, err
+	return fmt.Errorf("line %d: %w", row.Line, err)
 }
 
 // ManifestProfile gives the profile that a check goes by when there is no server: the built-in one, strict or not.

@@ -51,6 +51,9 @@ func (r *Reader) plain(row *Row, line string, c Column, f field) error {
 		if !ok {
 			return r.fault(line, f.at, "a file size in bytes", quote(value))
 		}
+		if strings.HasPrefix(value, "-") && r.strict == nil && len(r.warnings) < warningLimit {
+			r.warn(r.fault(line, f.at, "a file size in bytes (a negative one counts as not known)", quote(value)))
+		}
 		row.Size = size
 	case FileLastModified:
 		if value == "" {

@@ -107,7 +107,7 @@ func (r *Reader) stop(err error) error {
 }
 
 // Warnings returns what was irregular so far but did not cause a refusal: bytes that are not UTF-8, invalid dates,
-// and in strict mode missing headers. Only the first hundred are kept.
+// negative sizes, and in strict mode missing headers. Only the first hundred are kept.
 func (r *Reader) Warnings() []*Error { return slices.Clone(r.warnings) }
 
 // row returns the line of the next row, or io.EOF after a valid end.

@@ -73,7 +73,8 @@ func (c *commands) manifestCheck() *cobra.Command {
 		Use:   "check FILE",
 		Short: "Check a manifest before it is handed in, without a server",
 		Long: `Reads a file as a submission would be read and prints what it would be taken for, how many rows it has, and each problem and warning with its line. It
-uses the same code as the server, and fetches nothing: whether the files are there and match their digests is found out after submission.
+uses the same code as the server, and fetches nothing: whether the files are there and match their digests, and whether the profile allows their
+network, is found out after submission.
 
 The exit code is 1 if the file, or a row of it, would fail. docs/ingest.md describes what is accepted.`,
 		Example: "  stagepost ingest manifest check batch.checkm && stagepost submit batch.checkm\n  stagepost " +
