@@ -94,6 +94,7 @@ var rules = []rule{
 	{"engine/cause", "job", "causes that the engine records; applications import it"},
 	{"engine/explain", "job lifecycle engine api",
 		"it reads the engine and the store; its answers are those of the API"},
+	{"engine/repeat", "job", "what is noted about a request; the engine reads it"},
 	{"engine/hooklog", "job lifecycle engine api", "delivery logs of applications; their answers are those of the API"},
 	{"engine/joblog", "job lifecycle engine api", "lines of logs are those of the API"},
 	{"engine/enginetest", "job lifecycle engine", "lifecycles, steps and an engine for tests"},

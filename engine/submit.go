@@ -11,6 +11,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/stagepost/stagepost/engine/repeat"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -41,7 +42,8 @@ type Order struct {
 	fresh bool // the engine made the ID: no job has it yet
 }
 
-// Submit creates a job. A second submission with the same key returns the job of the first.
+// Submit creates a job. A second submission with the same key returns the job of the first. Within a request to a
+// server it is a Conflict if the first was another request; see [repeat].
 func (e *Engine) Submit(ctx context.Context, n Order) (job.Job, error) {
 	made := singles.Get().(*[1]job.Created)
 	jobs, err := e.submit(ctx, made[:], n)
@@ -70,6 +72,7 @@ func (e *Engine) submit(ctx context.Context, made []job.Created, all ...Order) (
 			return nil, err
 		}
 		sentFrom(&made[i], job.AddressOf(ctx))
+		askedBy(&made[i], repeat.Of(ctx).Digest())
 	}
 	reserved := e.reserve(len(made))
 	for i := range reserved {
@@ -92,6 +95,14 @@ func (e *Engine) submit(ctx context.Context, made []job.Created, all ...Order) (
 	for i := range jobs {
 		if due := jobs[i].Due; !due.IsZero() && !jobs[i].Claimed() {
 			e.alarm(due)
+		}
+	}
+	for i := range jobs {
+		if made[i].Job.ID == jobs[i].ID {
+			continue
+		}
+		if err := repeat.Again(ctx, e.store, &jobs[i]); err != nil {
+			return nil, err
 		}
 	}
 	return jobs, err
@@ -183,6 +194,14 @@ func checkTime(op, name string, t time.Time) error {
 func sentFrom(c *job.Created, address string) {
 	if address != "" {
 		c.Event.Address = address
+		seal(c)
+	}
+}
+
+// askedBy enters the digest of the request in the first entry of a job's history if its order has a key.
+func askedBy(c *job.Created, digest string) {
+	if digest != "" && c.Job.Key != "" {
+		c.Event.Cause = digest
 		seal(c)
 	}
 }

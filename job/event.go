@@ -47,8 +47,8 @@ type Event struct {
 	To      lifecycle.State   `json:"to"`
 	Outcome lifecycle.Outcome `json:"outcome,omitempty"` // after the event
 	By      lifecycle.Actor   `json:"by"`
-	Actor   string            `json:"actor,omitempty"` // the worker or person
-	Cause   string            `json:"cause,omitempty"`
+	Actor   string            `json:"actor,omitempty"`   // the worker or person
+	Cause   string            `json:"cause,omitempty"`   // of Create: digest of the request, if it had a key
 	Note    string            `json:"note,omitempty"`    // the reason of a person, or the error
 	Address string            `json:"address,omitempty"` // of the sender if a request caused it; see [WithAddress]
 	Epoch   int64             `json:"epoch"`

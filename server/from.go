@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagepost/stagepost/engine/repeat"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -31,9 +32,10 @@ func (s *Server) From(r *http.Request) string {
 	return address.String()
 }
 
-// withAddress returns a request whose context has the address that it comes from, for histories and the audit log.
+// withAddress returns a request whose context has the address that it comes from, for histories and the audit log, and
+// notes whether it is repeated.
 func (s *Server) withAddress(r *http.Request) *http.Request {
-	return r.WithContext(job.WithAddress(r.Context(), s.From(r)))
+	return r.WithContext(job.WithAddress(repeat.With(r.Context()), s.From(r)))
 }
 
 // senders selects entries by the address of the sender. The zero value selects all entries.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stagepost/stagepost/engine/repeat"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -23,18 +24,40 @@ func CheckName(what, name string) error {
 // KeyOf returns the idempotency key of a request that creates a job: of the header Idempotency-Key, or of the field
 // `key` of the body, which must not differ. Empty means none.
 //
-// A request that is sent again under its key gets the answer of the first. The application refuses a key that was used
-// for something else with an error of kind Conflict.
-func KeyOf(r *http.Request, field string) (string, error) {
-	all := r.Header.Values("Idempotency-Key")
-	if len(all) == 0 {
-		return field, CheckName("the idempotency key", field)
+// A request that is sent again under its key gets the job of the first; see [Made]. asked is what the request asks for:
+// a key that was used with something else is refused with an error of kind Conflict. The members `key` and `actor` may
+// differ. Files that come with a request are compared by the application.
+func KeyOf(r *http.Request, field string, asked any) (string, error) {
+	key, all := field, r.Header.Values("Idempotency-Key")
+	if len(all) > 0 {
+		key = all[0]
 	}
-	if len(all) > 1 || field != "" && field != all[0] {
+	if len(all) > 1 || field != "" && field != key {
 		return "", job.Errorf(job.Invalid, "request", "",
 			"the header Idempotency-Key and the field key differ, or there are several")
 	}
-	return all[0], CheckName("the idempotency key", all[0])
+	if err := CheckName("the idempotency key", key); err != nil || key == "" {
+		return "", err
+	}
+	return key, repeat.Of(r.Context()).Asks(asked, "key", "actor")
+}
+
+// Made returns the status of the answer to a request that creates a job: 201, or 200 if the request was sent again under
+// its key and the job exists; see [Replayed].
+func Made(w http.ResponseWriter, r *http.Request) int {
+	if Replayed(w, r) {
+		return http.StatusOK
+	}
+	return http.StatusCreated
+}
+
+// Replayed sets the header Idempotency-Replayed if a request was sent again under its key, and reports whether it was.
+func Replayed(w http.ResponseWriter, r *http.Request) bool {
+	found := repeat.Of(r.Context()).Found()
+	if found {
+		w.Header().Set("Idempotency-Replayed", "true")
+	}
+	return found
 }
 
 // tag is the ETag of a job: the version of its record, and a hash of the rest of the answer.

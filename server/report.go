@@ -184,7 +184,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	order.Owner = OwnerFor(r.Context(), o.Owner)
-	if order.Key, err = KeyOf(r, o.Key); err != nil {
+	if order.Key, err = KeyOf(r, o.Key, o); err != nil {
 		return err
 	}
 	for name, text := range map[string]string{"group": o.Group, "owner": order.Owner} {
@@ -216,5 +216,5 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		return job.Errorf(job.Conflict, "create", j.ID, "this idempotency key was used for another job")
 	}
 	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
-	return ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
+	return ReplyJob(w, r, Made(w, r), j.Version, s.View(j))
 }

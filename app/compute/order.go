@@ -50,7 +50,7 @@ func sameUpload(j *job.Job, digest string) error {
 
 // SameOrder refuses an order under the key of another one. Files that came with it, service, user, environment and
 // limits are compared by [Upload.Commit]; everything else that makes the job is compared here. The priority, which
-// people may change later, is not.
+// people may change later, is not; see server.KeyOf.
 func SameOrder(first *job.Job, o *Order) error {
 	spec, err := SpecOf(first)
 	if err != nil {

@@ -201,6 +201,14 @@ func Because(cause, note string) string {
 	return text
 }
 
+// becauseOf is Because for an entry. The first entry of a history has no cause: there it is the digest of a request.
+func becauseOf(e *client.Event) string {
+	if e.Event == job.Create {
+		return Because("", e.Note)
+	}
+	return Because(e.Cause, e.Note)
+}
+
 func (c *Commands) detail(name, value string) {
 	if value != "" {
 		c.Out.Line("      %s: %s", name, value)

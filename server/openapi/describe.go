@@ -96,7 +96,7 @@ func operation(r huma.Registry, o *Operation) *huma.Operation {
 		if status != http.StatusNoContent && status != http.StatusSwitchingProtocols {
 			answer.Content = content(r, of, media)
 		}
-		if status == o.status() {
+		if status == o.status() || status == http.StatusOK {
 			answer.Headers = o.sends()
 		}
 		h.Responses[strconv.Itoa(status)] = answer
@@ -114,7 +114,13 @@ func operation(r huma.Registry, o *Operation) *huma.Operation {
 // content returns the forms of a body: JSON of a type, and other media types.
 func content(r huma.Registry, of any, media []string) map[string]*huma.MediaType {
 	all := map[string]*huma.MediaType{}
-	if of != nil {
+	if several, ok := of.([]any); ok {
+		var schemas []*huma.Schema
+		for _, one := range several {
+			schemas = append(schemas, r.Schema(reflect.TypeOf(one), true, ""))
+		}
+		all["application/json"] = &huma.MediaType{Schema: either(schemas...)}
+	} else if of != nil {
 		all["application/json"] = &huma.MediaType{Schema: r.Schema(reflect.TypeOf(of), true, "")}
 	}
 	for _, m := range media {

@@ -55,6 +55,10 @@ func (o *Operation) sends() map[string]*huma.Param {
 	if o.has("key") && o.status() > 200 {
 		add("Location", "Path of what was created.")
 	}
+	if o.has("key") {
+		all["Idempotency-Replayed"] = &huma.Param{Schema: &huma.Schema{Type: "string", Enum: []any{"true"}},
+			Description: "Present if the request was sent again under its key: the job is that of the first request."}
+	}
 	return all
 }
 

@@ -18,7 +18,7 @@ type IO struct {
 	Out    any         // a value of the type of its JSON answer; nil: none
 	Media  []string    // media types of an answer other than JSON
 	Status int         // of a success; defaults to 200
-	Also   map[int]any // other statuses with the types of their JSON answers; nil: as Out and Media
+	Also   map[int]any // other statuses with the types of their JSON answers; []any: one of them; nil: as Out and Media
 	Faults []string    // media types of refusals, besides that of problems
 	Events []Event     // that it streams (server-sent events)
 }

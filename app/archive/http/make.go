@@ -19,7 +19,7 @@ func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if o.Key, err = server.KeyOf(r, o.Key); err != nil {
+	if o.Key, err = server.KeyOf(r, o.Key, o); err != nil {
 		return err
 	}
 	owner := server.OwnerFor(r.Context(), o.Owner)
@@ -41,7 +41,7 @@ func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
-	return server.ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
+	return server.ReplyJob(w, r, server.Made(w, r), j.Version, s.View(j))
 }
 
 // plan answers with the shape of api.ArchivePlan.

@@ -23,7 +23,8 @@ func (s *Handlers) makeRoutes() []server.Route {
 		{Method: http.MethodPost, Pattern: prefix + "/jobs", Who: server.Operator,
 			Doc: "Archives a course, or some of its activities: source, course, activities, preset, settings, owner, " +
 				"group, priority, note, actor, key.", Handle: s.submit, NoReason: server.NewWork,
-			IO: openapi.IO{In: api.ArchiveOrder{}, Out: api.Job{}, Status: http.StatusCreated}},
+			IO: openapi.IO{In: api.ArchiveOrder{}, Out: api.Job{},
+				Status: http.StatusCreated, Also: map[int]any{200: api.Job{}}}},
 		{Method: http.MethodPost, Pattern: prefix + "/plan", Who: server.Operator,
 			Doc:    "What a request would archive, with which settings, and where; nothing is started.",
 			Handle: s.plan, NoReason: "it reads the source, and changes nothing",
@@ -50,7 +51,8 @@ func (s *Handlers) scheduleRoutes() []server.Route {
 		{Method: http.MethodPost, Pattern: prefix + "/schedules/{schedule}/runs", Who: server.Operator,
 			Doc:    "Starts a run of a schedule now, a paused one too: dry_run (no archive jobs), note, actor, key.",
 			Handle: s.startSchedule, NoReason: server.NewWork,
-			IO: openapi.IO{In: api.StartSchedule{}, Out: api.Job{}, Status: http.StatusCreated}},
+			IO: openapi.IO{In: api.StartSchedule{}, Out: api.Job{},
+				Status: http.StatusCreated, Also: map[int]any{200: api.Job{}}}},
 	}
 }
 

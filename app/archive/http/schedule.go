@@ -55,7 +55,7 @@ func (s *Handlers) startSchedule(w http.ResponseWriter, r *http.Request) error {
 	if _, o.Actor, err = server.ActorOf(r, "", o.Actor); err != nil {
 		return err
 	}
-	if o.Key, err = server.KeyOf(r, o.Key); err != nil {
+	if o.Key, err = server.KeyOf(r, o.Key, o); err != nil {
 		return err
 	}
 	if err := server.CheckText("note", o.Note, server.MostNote); err != nil {
@@ -66,5 +66,5 @@ func (s *Handlers) startSchedule(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
-	return server.ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
+	return server.ReplyJob(w, r, server.Made(w, r), j.Version, s.View(j))
 }

@@ -44,7 +44,7 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 	if _, b.Actor, err = server.ActorOf(r, "", b.Actor); err != nil {
 		return err
 	}
-	if b.Key, err = server.KeyOf(r, b.Key); err != nil {
+	if b.Key, err = server.KeyOf(r, b.Key, b); err != nil {
 		return err
 	}
 	if b.Group, err = server.GroupFor(r.Context(), b.Group); err != nil {
@@ -70,7 +70,7 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
-	return server.ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
+	return server.ReplyJob(w, r, server.Made(w, r), j.Version, s.View(j))
 }
 
 // mayDelete refuses a bulk whose event deletes jobs of others than the sender, who is no admin.

@@ -19,7 +19,7 @@ func (s *Handlers) routes() []server.Route {
 				"priority; with dry=true only a preview. Operators who are limited to groups act on jobs of one group.",
 			Handle: s.startBulk, Preview: bulkPreview, Grouped: true,
 			IO: openapi.IO{In: api.Bulk{}, Out: api.Job{},
-				Status: http.StatusCreated, Also: map[int]any{200: api.BulkPreview{}}, Query: openapi.Query("dry")}},
+				Status: http.StatusCreated, Also: map[int]any{200: []any{api.BulkPreview{}, api.Job{}}}, Query: openapi.Query("dry")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/bulk/{id}",
 			Who: server.Operator, Doc: "Result of a bulk: jobs done, refused with reasons, changed concurrently.",
 			Handle: s.bulkResult, Grouped: true,

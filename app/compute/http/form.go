@@ -134,6 +134,7 @@ func (s *Handlers) submitPage(w http.ResponseWriter, r *http.Request) error {
 		j, err = s.order(r, app, &o, rest)
 	}
 	if err == nil {
+		server.Replayed(w, r)
 		return s.pages.Done(w, web.JobPath(j.ID), "The job is in the queue")
 	}
 	if fields == nil || !server.ForPeople(r) {

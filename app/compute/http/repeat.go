@@ -69,7 +69,7 @@ func (s *Handlers) repeatCompute(w http.ResponseWriter, r *http.Request,
 	if err != nil {
 		return err
 	}
-	key, err := server.KeyOf(r, asked.Key)
+	key, err := server.KeyOf(r, asked.Key, asked)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (s *Handlers) repeatCompute(w http.ResponseWriter, r *http.Request,
 		return err
 	}
 	w.Header().Set("Location", computePath(again.ID))
-	return s.replyCompute(w, r, app, &again, http.StatusCreated)
+	return s.replyCompute(w, r, app, &again, server.Made(w, r))
 }
 
 func checkRepeat(asked *api.ComputeRepeat) error {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/engine/repeat"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/problem"
@@ -78,7 +79,7 @@ func (s *Handlers) submitCompute(w http.ResponseWriter, r *http.Request) error {
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(30 * time.Second))
 	w.Header().Set("Location", computePath(j.ID))
-	return s.replyCompute(w, r, app, &j, http.StatusCreated)
+	return s.replyCompute(w, r, app, &j, server.Made(w, r))
 }
 
 // order makes the job of an order with the files of its form; nil: it has none.
@@ -147,7 +148,7 @@ func (s *Handlers) gather(r *http.Request, app Compute, o *api.ComputeOrder) (*g
 		Labels: o.Labels, Requires: o.Requires, Inputs: o.Inputs, Priority: o.Priority, Callback: o.Callback,
 		By: by, Actor: actor, Note: o.Note,
 	}
-	if g.order.Key, err = server.KeyOf(r, o.Key); err != nil {
+	if g.order.Key, err = server.KeyOf(r, o.Key, o); err != nil {
 		return nil, err
 	}
 	if g.first, err = s.keptUnder(r.Context(), g.order.Owner, g.order.Key); err != nil {
@@ -200,7 +201,7 @@ func (g *gathering) all(ctx context.Context, o *api.ComputeOrder, rest nextPart)
 		}
 	}
 	if g.lost > 0 { // the answer to the first order did not arrive, and its uploads became its files
-		return *g.first, g.sameUploads(o)
+		return *g.first, errors.Join(g.sameUploads(o), repeat.Again(ctx, g.server.Store, g.first))
 	}
 	if len(g.names) == 0 {
 		return j, job.Errorf(job.Invalid, "compute", "",

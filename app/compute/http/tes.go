@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/tes"
+	"github.com/stagepost/stagepost/engine/repeat"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/problem"
@@ -60,7 +61,7 @@ func (s *Handlers) tesCreateTask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	o := plan.Order
-	if o.Key, err = server.KeyOf(r, ""); err != nil {
+	if o.Key, err = server.KeyOf(r, "", t); err != nil {
 		return err
 	}
 	if o.By, o.Actor, err = server.ActorOf(r, "", ""); err != nil {
@@ -72,12 +73,13 @@ func (s *Handlers) tesCreateTask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if first != nil {
-		return s.tesAgain(w, first, &o)
+		return s.tesAgain(w, r, first, &o)
 	}
 	j, err := s.tesMake(r.Context(), app, plan, o)
 	if err != nil {
 		return err
 	}
+	server.Replayed(w, r)
 	return server.Reply(w, tes.Created{ID: string(j.ID)})
 }
 
@@ -96,10 +98,14 @@ func (s *Handlers) tesMake(ctx context.Context, app Compute, plan *tes.Plan, o c
 }
 
 // tesAgain answers a task whose key made a job already.
-func (s *Handlers) tesAgain(w http.ResponseWriter, first *job.Job, o *compute.Order) error {
+func (s *Handlers) tesAgain(w http.ResponseWriter, r *http.Request, first *job.Job, o *compute.Order) error {
 	if err := compute.SameOrder(first, o); err != nil {
 		return err
 	}
+	if err := repeat.Again(r.Context(), s.Store, first); err != nil {
+		return err
+	}
+	server.Replayed(w, r)
 	return server.Reply(w, tes.Created{ID: string(first.ID)})
 }
 

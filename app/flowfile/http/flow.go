@@ -90,7 +90,7 @@ func (s *Handlers) submitFlow(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if o.Key, err = server.KeyOf(r, o.Key); err != nil {
+	if o.Key, err = server.KeyOf(r, o.Key, o); err != nil {
 		return err
 	}
 	if err := checkOrder(&o); err != nil {
@@ -109,7 +109,7 @@ func (s *Handlers) submitFlow(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", flowPath(j.ID))
-	return server.ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
+	return server.ReplyJob(w, r, server.Made(w, r), j.Version, s.View(j))
 }
 
 // orderFlow makes the order of a request. What is wrong with a file is reported by line and column.

@@ -41,7 +41,7 @@ func (s *Handlers) requestAccess(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if asked.Key, err = server.KeyOf(r, asked.Key); err != nil {
+	if asked.Key, err = server.KeyOf(r, asked.Key, asked); err != nil {
 		return err
 	}
 	asked.Requester = server.OwnerFor(r.Context(), asked.Requester)
@@ -65,6 +65,7 @@ func (s *Handlers) requestAccess(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/api/v1/access/"+st.Token)
+	server.Replayed(w, r)
 	return server.ReplyAs(w, http.StatusAccepted, viewAccess(&st))
 }
 

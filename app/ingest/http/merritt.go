@@ -52,6 +52,7 @@ func (s *Handlers) merritt(update bool) func(http.ResponseWriter, *http.Request)
 		}
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(30 * time.Second))
 		w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
+		server.Replayed(w, r)
 		return writeBatch(w, f.answer, &j, f.sub.Submitter)
 	}
 }
@@ -63,7 +64,7 @@ func (s *Handlers) takeMerritt(w http.ResponseWriter, r *http.Request, app Inges
 		return job.Job{}, problem.Refuse(http.StatusUnsupportedMediaType, job.Invalid,
 			"a submission is multipart/form-data, not %.100q", r.Header.Get("Content-Type"))
 	}
-	if f.sub.Key, err = server.KeyOf(r, ""); err != nil {
+	if f.sub.Key, err = server.KeyOf(r, "", nil); err != nil {
 		return job.Job{}, err
 	}
 	if scheme := r.PathValue("scheme"); scheme != "" {

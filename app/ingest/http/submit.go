@@ -89,7 +89,7 @@ func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if sub.Key, err = server.KeyOf(r, sub.Key); err != nil {
+	if sub.Key, err = server.KeyOf(r, sub.Key, sub); err != nil {
 		return err
 	}
 	sub.Submitter = server.OwnerFor(r.Context(), sub.Submitter)
@@ -110,7 +110,7 @@ func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(30 * time.Second))
 	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
-	return server.ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
+	return server.ReplyJob(w, r, server.Made(w, r), j.Version, s.View(j))
 }
 
 // readForm reads the parts before the payload and gives the payload's part, unread.
