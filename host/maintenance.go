@@ -37,7 +37,7 @@ func (d *Maintenance) Verify(ctx context.Context, id job.ID) (client.Checkup, er
 	if err != nil {
 		return c, err
 	}
-	n, err := d.Store.Verify(ctx, id, lifeOf, func(id job.ID, err error) {
+	jobs, entries, err := d.Store.Verify(ctx, id, lifeOf, func(id job.ID, err error) {
 		if len(c.Faults) < mostFaults {
 			text := err.Error()
 			if id != "" { // else the error names the audit list
@@ -46,7 +46,7 @@ func (d *Maintenance) Verify(ctx context.Context, id job.ID) (client.Checkup, er
 			c.Faults = append(c.Faults, text)
 		}
 	})
-	c.Jobs, c.Sound = int(n), len(c.Faults) == 0
+	c.Jobs, c.Entries, c.Sound = int(jobs), int(entries), len(c.Faults) == 0
 	return c, err
 }
 

@@ -43,8 +43,9 @@ type Store struct {
 	Dead     <-chan error // delivers why the store cannot continue, once
 
 	// Verify checks histories against records; see [client.Verify]. Fsck checks what is derived from records.
-	Verify func(ctx context.Context, id job.ID, lives Lives, wrong func(job.ID, error)) (checked int64, err error)
-	Fsck   func(ctx context.Context, lives Lives, repair bool) (client.Checkup, error)
+	Verify func(ctx context.Context, id job.ID, lives Lives, wrong func(job.ID, error)) (jobs, entries int64,
+		err error)
+	Fsck func(ctx context.Context, lives Lives, repair bool) (client.Checkup, error)
 
 	// Content is what a migration reads and writes, of a store that was opened for one. Files returns the registered
 	// id of the directory with the files that records refer to, and SetFiles replaces it; nil: the store is in it.

@@ -85,7 +85,7 @@ func ExampleStore_Verify() {
 	defer store.Close()
 	post(store, "let_1")
 	lives := func(job.Kind) *lifecycle.Table { return letter }
-	checked, err := store.Verify(ctx, "", lives, func(id job.ID, err error) { fmt.Println(id, err) })
-	fmt.Println(checked, err)
-	// Output: 1 <nil>
+	jobs, entries, err := store.Verify(ctx, "", lives, func(id job.ID, err error) { fmt.Println(id, err) })
+	fmt.Println(jobs, entries, err)
+	// Output: 1 1 <nil>
 }

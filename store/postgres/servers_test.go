@@ -333,7 +333,7 @@ func TestVerify(t *testing.T) {
 	}
 	verify := func(id job.ID) (found []string) {
 		t.Helper()
-		checked, err := s.Verify(ctx, id, lives, func(id job.ID, err error) {
+		checked, _, err := s.Verify(ctx, id, lives, func(id job.ID, err error) {
 			found = append(found, fmt.Sprint(id, ": ", err))
 		})
 		if err != nil || checked != 3 && id == "" {
@@ -385,7 +385,7 @@ func TestVerifyAudit(t *testing.T) {
 		_, err := s.pool.Exec(ctx, c.spoil)
 		check(t, err)
 		var found []string
-		_, err = s.Verify(ctx, "", func(job.Kind) *lifecycle.Table { return nil },
+		_, _, err = s.Verify(ctx, "", func(job.Kind) *lifecycle.Table { return nil },
 			func(_ job.ID, err error) { found = append(found, err.Error()) })
 		check(t, err)
 		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || !strings.HasPrefix(found[0], c.want)) {

@@ -15,59 +15,64 @@ const verified = 500
 // Verify checks the hash chain and the replay of a job's history, or of all jobs if id is empty, one after another
 // while the store continues. After all jobs it also checks the audit log. It calls wrong for each job with an invalid
 // history, with an error that names the entry that was changed or is missing, and without an ID for the audit log. It
-// returns the number of checked jobs. The error only reports that the check itself could not continue.
+// returns the number of checked jobs and of the entries of their histories. The error only reports that the check itself
+// could not continue.
 func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lifecycle.Table,
-	wrong func(job.ID, error)) (checked int64, err error) {
+	wrong func(job.ID, error)) (jobs, entries int64, err error) {
 	if id != "" {
 		err := s.read(ctx, "verify", id, func(r *reader) error {
 			found, err := r.record(id, "WHERE m.id = $1", pg.Stored(string(id)))
 			if err != nil {
 				return err
 			}
-			return r.verify(found, lives, wrong)
+			entries, err = r.verify(found, lives, wrong)
+			return err
 		})
-		return 1, err
+		return 1, entries, err
 	}
 	for last := int64(0); ; {
-		n := 0
+		n, checked := 0, int64(0)
 		err := s.read(ctx, "verify", "", func(r *reader) error {
 			list, err := all(r, scanRecord, selectRecord+"WHERE m.n > $1 ORDER BY m.n LIMIT $2", last, verified)
 			if err != nil {
 				return err
 			}
-			n = len(list)
+			n, checked = len(list), 0
 			for _, one := range list {
-				if err := r.verify(one, lives, wrong); err != nil {
+				several, err := r.verify(one, lives, wrong)
+				if err != nil {
 					return err
 				}
 				last = one.n
+				checked += several
 			}
 			return nil
 		})
 		if err != nil {
-			return checked, err
+			return jobs, entries, err
 		}
-		if checked += int64(n); n < verified {
-			return checked, s.verifyAudit(ctx, wrong)
+		entries += checked
+		if jobs += int64(n); n < verified {
+			return jobs, entries, s.verifyAudit(ctx, wrong)
 		}
 	}
 }
 
-// verify checks one job.
-func (r *reader) verify(of *record, lives func(job.Kind) *lifecycle.Table, wrong func(job.ID, error)) error {
+// verify checks one job and returns how many entries its history has.
+func (r *reader) verify(of *record, lives func(job.Kind) *lifecycle.Table, wrong func(job.ID, error)) (int64, error) {
 	history, err := r.history(of, 0, 0)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	life := lives(of.job.Kind)
 	if life == nil {
 		wrong(of.job.ID, fmt.Errorf("no lifecycle of kind %s is known", of.job.Kind))
-		return nil
+		return 0, nil
 	}
 	if err := job.Verify(of.job, history, life); err != nil {
 		wrong(of.job.ID, err)
 	}
-	return nil
+	return int64(len(history)), nil
 }
 
 // verifyAudit checks the audit log, which must end with the entry that was counted last.

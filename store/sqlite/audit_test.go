@@ -39,7 +39,7 @@ func TestVerifyAudit(t *testing.T) {
 			sql(t, dir, c.spoil)
 			spoilt := openStore(t, dir, Options{})
 			var wrong []string
-			checked, err := spoilt.Verify(t.Context(), "", lives,
+			checked, _, err := spoilt.Verify(t.Context(), "", lives,
 				func(id job.ID, err error) { wrong = append(wrong, string(id)+err.Error()) })
 			if err != nil || checked != 12 {
 				t.Errorf("%d jobs checked, %v", checked, err)
@@ -72,7 +72,7 @@ func TestVerifyLongAudit(t *testing.T) {
 	sql(t, dir, "UPDATE audit SET note = 'x' WHERE a = 2100")
 	s = openStore(t, dir, Options{})
 	wrong := 0
-	if _, err := s.Verify(t.Context(), "", lives, func(job.ID, error) { wrong++ }); err != nil || wrong != 1 {
+	if _, _, err := s.Verify(t.Context(), "", lives, func(job.ID, error) { wrong++ }); err != nil || wrong != 1 {
 		t.Errorf("%d wrong, %v", wrong, err)
 	}
 }

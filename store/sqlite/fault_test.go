@@ -52,7 +52,7 @@ func clean(t testing.TB, s *Store) {
 	if err != nil || !report.Clean() {
 		t.Errorf("fsck: %v %v", err, report.Faults)
 	}
-	if _, err := s.Verify(t.Context(), "", lives,
+	if _, _, err := s.Verify(t.Context(), "", lives,
 		func(id job.ID, err error) { t.Errorf("%s: %v", id, err) }); err != nil {
 		t.Error(err)
 	}

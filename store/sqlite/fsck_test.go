@@ -111,6 +111,11 @@ func TestVerify(t *testing.T) {
 	whole := t.TempDir()
 	s := openStore(t, whole, Options{})
 	workload(t, s, newDisk(t))
+	jobs, entries, err := s.Verify(t.Context(), "", lives, func(id job.ID, err error) { t.Error(id, err) })
+	if r, wrong := s.Fsck(t.Context(), lives, false); err != nil || wrong != nil || jobs != r.Jobs || entries != r.Events ||
+		entries <= jobs {
+		t.Errorf("verify checked %d jobs and %d entries, %v; fsck %+v, %v", jobs, entries, err, r, wrong)
+	}
 	for name, spoil := range map[string]string{
 		"note":    "UPDATE event SET note = 'another' WHERE note IS NOT NULL",
 		"time":    "UPDATE event SET at = at + 1 WHERE seq = 1",
@@ -129,11 +134,11 @@ func TestVerify(t *testing.T) {
 			sql(t, dir, spoil)
 			spoilt := openStore(t, dir, Options{})
 			wrong := 0
-			checked, err := spoilt.Verify(t.Context(), "", lives, func(job.ID, error) { wrong++ })
+			checked, _, err := spoilt.Verify(t.Context(), "", lives, func(job.ID, error) { wrong++ })
 			if err != nil || checked != 12 || wrong == 0 {
 				t.Errorf("%d of %d wrong, %v", wrong, checked, err)
 			}
-			_, err = spoilt.Verify(t.Context(), "tst_nobody", lives, func(job.ID, error) {})
+			_, _, err = spoilt.Verify(t.Context(), "tst_nobody", lives, func(job.ID, error) {})
 			wantKind(t, "a job that does not exist", err, job.NotFound)
 		})
 	}

@@ -225,7 +225,7 @@ func TestCutAuditListIsRefused(t *testing.T) {
 			s := openStore(t, dir, Options{}) // while a server runs, verify notices
 			sql(t, dir, c.spoil)
 			var wrong []string
-			if _, err := s.Verify(t.Context(), "", lives,
+			if _, _, err := s.Verify(t.Context(), "", lives,
 				func(_ job.ID, err error) { wrong = append(wrong, err.Error()) }); err != nil {
 				t.Fatal(err)
 			}

@@ -66,7 +66,7 @@ func TestReadsDoNotWaitForApplier(t *testing.T) {
 	s.writer.Lock() // the applier waits for it
 	checked := make(chan error, 1)
 	go func() {
-		_, err := s.Verify(t.Context(), "", lives, func(job.ID, error) {})
+		_, _, err := s.Verify(t.Context(), "", lives, func(job.ID, error) {})
 		checked <- err
 	}()
 	for waits := false; !waits; runtime.Gosched() {

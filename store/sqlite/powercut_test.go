@@ -309,7 +309,7 @@ func examine(t *testing.T, dir string, acks []fact) (lost, broken string) {
 	if err != nil || !report.Clean() {
 		broken = fmt.Sprint("fsck: ", err, report.Faults)
 	}
-	if _, err := s.Verify(ctx, "", lives,
+	if _, _, err := s.Verify(ctx, "", lives,
 		func(id job.ID, err error) { broken = fmt.Sprint(id, ": ", err) }); err != nil {
 		broken = err.Error()
 	}

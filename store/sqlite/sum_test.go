@@ -18,7 +18,7 @@ import (
 // verified returns the faults of Verify by job.
 func verified(t *testing.T, s *Store) (wrong []string) {
 	t.Helper()
-	if _, err := s.Verify(t.Context(), "", lives,
+	if _, _, err := s.Verify(t.Context(), "", lives,
 		func(id job.ID, err error) { wrong = append(wrong, fmt.Sprintf("%s: %v", id, err)) }); err != nil {
 		t.Fatal(err)
 	}

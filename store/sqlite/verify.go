@@ -12,12 +12,12 @@ import (
 
 // Verify checks the hash chain and the replay of a job's history, or of all jobs if id is empty, one after another
 // while the store continues. After all jobs it also checks the audit log. It calls wrong for each job with an invalid
-// history, without an ID for the audit log, and returns the number of checked jobs. The error only reports that the
-// check itself could not continue.
+// history, without an ID for the audit log, and returns the number of checked jobs and of the entries of their
+// histories. The error only reports that the check itself could not continue.
 func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lifecycle.Table,
-	wrong func(job.ID, error)) (checked int64, err error) {
+	wrong func(job.ID, error)) (jobs, entries int64, err error) {
 	if err := s.applier.flush(ctx); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if id != "" {
 		err := s.readDatabase(ctx, "verify", id, func(r *reader) error {
@@ -28,16 +28,16 @@ func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lif
 					return nil
 				}
 				if err == nil {
-					s.verify(r, e, lives, wrong)
+					entries = s.verify(r, e, lives, wrong)
 				}
 				return err
 			})
 		})
-		return 1, err
+		return 1, entries, err
 	}
 	for n := s.lines.next(1); n != 0; n = s.lines.next(n + 1) {
 		if err := ctx.Err(); err != nil {
-			return checked, &job.Error{Op: "verify", Kind: job.Unavailable, Err: err}
+			return jobs, entries, &job.Error{Op: "verify", Kind: job.Unavailable, Err: err}
 		}
 		err := s.readDatabase(ctx, "verify", "", func(r *reader) error {
 			return r.inSnapshot(func() error {
@@ -45,26 +45,26 @@ func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lif
 				e, err := s.row(r.byRow)
 				switch {
 				case isDamage(err):
-					checked++
+					jobs++
 					wrong(damagedJob(err))
 				case err != nil:
 					wrong("", fmt.Errorf("row %d: %w", n, err))
 				}
 				if e != nil {
-					s.verify(r, e, lives, wrong)
-					checked++
+					entries += s.verify(r, e, lives, wrong)
+					jobs++
 				}
 				return nil
 			})
 		})
 		if err != nil {
-			return checked, err
+			return jobs, entries, err
 		}
 	}
 	if err := s.verifyRest(ctx, wrong); err != nil {
-		return checked, err
+		return jobs, entries, err
 	}
-	return checked, s.verifyAudit(ctx, wrong)
+	return jobs, entries, s.verifyAudit(ctx, wrong)
 }
 
 // damagedJob separates the job from the damage that a read reported.
@@ -103,21 +103,23 @@ func (s *Store) verifyRest(ctx context.Context, wrong func(job.ID, error)) error
 	})
 }
 
-func (s *Store) verify(r *reader, e *entry, lives func(job.Kind) *lifecycle.Table, wrong func(job.ID, error)) {
+// verify checks one job and returns how many entries its history has.
+func (s *Store) verify(r *reader, e *entry, lives func(job.Kind) *lifecycle.Table, wrong func(job.ID, error)) int64 {
 	if _, err := s.tasksOf(r, e); err != nil {
 		wrong(damagedJob(err))
 	}
 	history, err := s.history(r, e)
 	if err != nil {
 		wrong(e.job.ID, err)
-		return
+		return 0
 	}
 	life := lives(e.job.Kind)
 	if life == nil {
 		wrong(e.job.ID, fmt.Errorf("unknown kind %q", e.job.Kind))
-		return
+		return 0
 	}
 	if err := job.Verify(e.job, history, life); err != nil {
 		wrong(e.job.ID, err)
 	}
+	return int64(len(history))
 }
