@@ -88,7 +88,7 @@ func (e *Explainer) whyThen(ctx context.Context, w *engine.Work, j job.Job, at t
 	if last.Note != "" {
 		b.Sentence += " (" + last.Note + ")"
 	}
-	if b.Code == "" {
+	if b.Code == "" || last.Event == job.Create { // whose cause is the digest of a request
 		b.Code = string(last.Event)
 	}
 	if n < len(history) {

@@ -69,8 +69,11 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Expla
 	}
 	now := e.engine.Status()
 	whyImpaired(now, &x)
-	if !j.Expires.IsZero() && !j.Expires.After(x.At) || j.Claimed() && !j.Until.After(x.At) {
-		ask(&x, whyStopped(now), "its time is up: the next sweep moves it, whatever else keeps it")
+	if b := whyOverdue(&j, x.At); b != nil { // whatever else keeps it
+		x.Blockers = append(x.Blockers, *b)
+		if stopped := whyStopped(now); stopped != nil {
+			x.Blockers = append(x.Blockers, *stopped)
+		}
 		return x, nil
 	}
 	if b := block.Stateless(&j, w.Life); b != nil {
@@ -90,6 +93,25 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Expla
 		return x, err
 	}
 	return x, nil
+}
+
+// whyOverdue returns what the next sweep moves the job for: a lease that has expired, or the end of its time in the
+// state. Nil if it is not overdue.
+func whyOverdue(j *job.Job, now time.Time) *job.Blocker {
+	b := &job.Blocker{Holder: "a timer", Remedy: "nothing: the next sweep moves it"}
+	switch {
+	case j.Claimed() && !j.Until.After(now):
+		b.Code, b.Since = BlockClaim, j.Until
+		b.Sentence = fmt.Sprintf("the lease of worker %s has expired at %s: the next sweep moves it", j.Worker,
+			j.Until.UTC().Format(time.RFC3339))
+	case !j.Expires.IsZero() && !j.Expires.After(now):
+		b.Code, b.Since = BlockTimer, j.Expires
+		b.Sentence = fmt.Sprintf("its time in %s has ended at %s: the next sweep moves it", j.State,
+			j.Expires.UTC().Format(time.RFC3339))
+	default:
+		return nil
+	}
+	return b
 }
 
 // whyDueOrGated adds when the job is due, and its gate. A wait that the gate caused is reported by the gate alone.
