@@ -48,7 +48,7 @@ func (s *Server) ExplainRefusal(r *http.Request, err error, e lifecycle.Event, b
 		return err
 	}
 	if j, unknown := s.Store.Get(r.Context(), x.Job); unknown == nil {
-		s.permitted(r.Context(), &x, j.Owner)
+		s.offer(r.Context(), &x, j.Owner)
 	}
 	at := lifecycle.Illegal{Table: string(x.Kind), Position: x.Position, Event: e, By: by,
 		Why: "a rule of its application"}

@@ -186,13 +186,13 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	owner := ""
 	if j, err := s.Store.Get(r.Context(), x.Job); err == nil {
 		j = s.redact(j)
-		x.Title, x.Object = j.Title, j.Object
-		s.permitted(r.Context(), &x, j.Owner)
+		owner, x.Title, x.Object = j.Owner, j.Title, j.Object
 	}
 	withhold(r.Context(), x.Chain)
-	s.offer(r.Context(), &x)
+	s.offer(r.Context(), &x, owner)
 	x.Blockers = listed(x.Blockers)
 	x.Not = listed(x.Not)
 	x.Moves = listed(x.Moves)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"io"
 	"net/http"
 	"slices"
@@ -100,7 +99,8 @@ func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := draw.View{Current: j.Position, By: cmp.Or(actsAs(r.Context()), lifecycle.Operator|lifecycle.Owner)}
+	as, may := actsAs(r.Context()), s.mayCause(r.Context(), j.Kind, j.Owner)
+	view := draw.View{Current: j.Position, By: as, May: func(e lifecycle.Event) bool { return may(e, as) }}
 	for _, e := range history {
 		if at.IsZero() || !e.At.After(at) {
 			view.Path = append(view.Path, lifecycle.Taken{Event: e.Event, By: e.By})

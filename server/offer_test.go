@@ -51,7 +51,8 @@ func TestWhyOffersWhatIsPermitted(t *testing.T) {
 		}
 		marked[role] = strings.Count(drawing, " legal")
 	}
-	if marked[identity.Depositor] == 0 || marked[identity.Depositor] >= marked[identity.Operator] {
+	if marked[identity.Depositor] == 0 || marked[identity.Operator] != marked[identity.Depositor] ||
+		marked[identity.Admin] <= marked[identity.Operator] || marked[identity.Auditor] != 0 {
 		t.Errorf("the diagrams mark %v", marked)
 	}
 }

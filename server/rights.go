@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/identity"
@@ -88,33 +87,4 @@ func (s *Server) entitled(r *http.Request, route *Route, who *identity.Identity)
 func (s *Server) PermitsFor(r *http.Request, method, pattern, owner string) bool {
 	route := s.routeOf(method, pattern)
 	return route != nil && s.may(r.Context(), route) && s.Entitle(r.Context(), route.Right, owner) == nil
-}
-
-// permitted leaves out of an explanation what the sender of a request may not do: delete the job of another owner. Such
-// a move stays without people if something else can cause it.
-func (s *Server) permitted(ctx context.Context, x *api.Explanation, owner string) {
-	if s.Owns(ctx, owner) {
-		return
-	}
-	const people = lifecycle.Operator | lifecycle.Owner
-	var paths []string // of remedies
-	moves := make([]api.Move, 0, len(x.Moves))
-	for _, m := range x.Moves {
-		if s.Deletes(x.Kind, m.Event) {
-			if m.Remedy != nil {
-				paths = append(paths, m.Remedy.Path)
-			}
-			m.By, m.Refused, m.Remedy = m.By&^people, "", nil
-		}
-		if m.By != 0 {
-			moves = append(moves, m)
-		}
-	}
-	x.Moves, x.Blockers = moves, slices.Clone(x.Blockers)
-	for i := range x.Blockers {
-		b := &x.Blockers[i]
-		b.Remedies = slices.DeleteFunc(slices.Clone(b.Remedies), func(r job.Remedy) bool {
-			return r.Path != "" && slices.Contains(paths, r.Path)
-		})
-	}
 }

@@ -13,6 +13,8 @@ type View struct {
 	Path  []lifecycle.Taken
 	By    lifecycle.Actor // the actor whose legal exits from Current are marked; all actors when 0
 	Loops bool            // show the transitions that stay in their state
+	// May reports whether the exits of an event are marked that By may cause; nil: of all events
+	May func(lifecycle.Event) bool
 }
 
 // step is one transition as drawn: a re-entering transition has as many as it has targets.
@@ -96,6 +98,9 @@ func (t *chart) marks(v View) marks {
 		return m
 	}
 	for _, a := range t.stages[i].Transitions {
+		if v.May != nil && !v.May(a.Event) {
+			continue
+		}
 		if next, err := t.next(v.Current, a.Event, by); err == nil {
 			m.legal[step{v.Current.State, a.Event, next.State}] = true
 		}
