@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/byterange"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/problem"
 )
@@ -23,23 +24,6 @@ func IgnoreRange(r *http.Request) {
 		return
 	}
 	r.Header.Set("Range", "bytes="+ranges)
-}
-
-// withoutEmpty leaves out suffixes of no bytes, which cannot be satisfied (RFC 9110, section 14.1.2).
-// http.ServeContent answers them with a range whose end is before its beginning.
-func withoutEmpty(ranges string) string {
-	list, _ := strings.CutPrefix(ranges, "bytes=")
-	var some []string
-	for one := range strings.SplitSeq(list, ",") {
-		n, suffix := strings.CutPrefix(strings.Trim(one, " \t"), "-")
-		if empty := suffix && n != "" && strings.Trim(n, "0") == ""; !empty {
-			some = append(some, one)
-		}
-	}
-	if len(some) == 0 {
-		return "bytes=9223372036854775807-" // behind the end of every file
-	}
-	return "bytes=" + strings.Join(some, ",")
 }
 
 // Attachment names a file to be saved (RFC 6266, RFC 8187): in ASCII for old clients, and as it is.
@@ -72,13 +56,9 @@ func Serve(
 	_ = control.SetReadDeadline(time.Time{}) // the request is read; a recorder in a test has none
 	defer func() { _ = control.SetWriteDeadline(time.Now().Add(30 * time.Second)) }()
 	asked := r.Header.Get("Range")
-	if strings.Contains(asked, "-0") {
-		r = r.Clone(r.Context())
-		r.Header.Set("Range", withoutEmpty(asked))
-	}
 	source := &watchedSource{ReadSeeker: content}
 	answer := &answering{ResponseWriter: w, pace: newPace(control.SetWriteDeadline)}
-	http.ServeContent(answer, r, name, modified, source)
+	http.ServeContent(answer, byterange.Satisfiable(r), name, modified, source)
 	broken := source.failure()
 	switch {
 	case broken != nil && answer.begun:

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/byterange"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -28,7 +29,7 @@ func (h *api) results(w http.ResponseWriter, r *http.Request) error {
 	if sum, err := hex.DecodeString(made.SHA256); err == nil {
 		w.Header().Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum)+":")
 	}
-	http.ServeContent(&paced{ResponseWriter: w}, r, "", time.Time{}, f)
+	http.ServeContent(&paced{ResponseWriter: w}, byterange.Satisfiable(r), "", time.Time{}, f)
 	return nil
 }
 

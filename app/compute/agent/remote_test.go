@@ -95,6 +95,9 @@ func TestRange(t *testing.T) {
 	if err != nil || part.StatusCode != http.StatusPartialContent || string(text) != string(whole[4:10]) {
 		t.Errorf("got %d, %q, %v", part.StatusCode, text, err)
 	}
+	if a := get("Range", "bytes=-0"); a.StatusCode != http.StatusRequestedRangeNotSatisfiable {
+		t.Errorf("a suffix of no bytes: got %d", a.StatusCode)
+	}
 	if a := get("If-None-Match", a.Header.Get("ETag")); a.StatusCode != http.StatusNotModified {
 		t.Errorf("got %d", a.StatusCode)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // logWrite is the time that a reader of a log may take for a piece.
@@ -49,6 +50,11 @@ func (s *Handlers) logsCompute(w http.ResponseWriter, r *http.Request) error {
 		asEvents: strings.Contains(r.Header.Get("Accept"), "text/event-stream")}
 	if err := l.start(stream, offset, r.Header.Get("Last-Event-ID")); err != nil {
 		return err
+	}
+	if l.follow {
+		if err := l.within(r.Context(), &j); err != nil {
+			return err
+		}
 	}
 	leave, err := s.EnterStream(r)
 	if err != nil {
@@ -127,6 +133,27 @@ func (l *outputs) start(stream string, offset int64, last string) error {
 			"Last-Event-ID must be two numbers of bytes such as 120-0, not %.40q", last)
 	}
 	l.offsets[api.Stdout], l.offsets[api.Stderr] = at.Stdout, at.Stderr
+	return nil
+}
+
+// within refuses to follow a stream from behind its end: its reader would wait for bytes that do not follow what it has. It is decided by the byte before the offset. A stream that cannot be read yet is refused, or waited for, later.
+func (l *outputs) within(ctx context.Context, j *job.Job) error {
+	for _, stream := range l.streams {
+		offset := l.offsets[stream]
+		if offset == 0 {
+			continue
+		}
+		body, err := l.app.Log(ctx, j, stream, offset-1, false)
+		if err != nil {
+			continue
+		}
+		_, err = io.ReadFull(body, make([]byte, 1))
+		_ = body.Close()
+		if errors.Is(err, io.EOF) {
+			return problem.Refuse(http.StatusRequestedRangeNotSatisfiable, job.Invalid,
+				"%s has fewer than %d bytes: read it from its beginning", stream, offset)
+		}
+	}
 	return nil
 }
 

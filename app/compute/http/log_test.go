@@ -156,6 +156,27 @@ func TestComputeLogResumes(t *testing.T) {
 	}
 }
 
+// TestComputeLogBehindEnd: a follower behind the end of a stream is refused, one at its end is not.
+func TestComputeLogBehindEnd(t *testing.T) {
+	c := openCompute(t, nil)
+	j := c.order(client.ComputeOrder{})
+	p := c.runs(j.ID)
+	p.write("stdout", "four")
+	path := "/api/v1/compute/jobs/" + string(j.ID) + "/logs?follow=true"
+	for _, place := range []string{"5-0", "4-1"} {
+		r := c.Request(http.MethodGet, path, "")
+		r.Header.Set("Accept", "text/event-stream")
+		r.Header.Set("Last-Event-ID", place)
+		c.Problem(r, http.StatusRequestedRangeNotSatisfiable, job.Invalid)
+	}
+	c.Problem(c.Request(http.MethodGet, path+"&offset=5", ""), http.StatusRequestedRangeNotSatisfiable, job.Invalid)
+	p.end(compute.Ending{})
+	answer, text := c.Ask(c.Request(http.MethodGet, path+"&offset=4", ""))
+	if answer.StatusCode != http.StatusOK || text != "" {
+		t.Errorf("at the end: got %s: %s", answer.Status, text)
+	}
+}
+
 // TestComputeLogLeft: a reader who goes leaves nothing behind, neither here nor at the agent.
 func TestComputeLogLeft(t *testing.T) {
 	c := openCompute(t, nil)

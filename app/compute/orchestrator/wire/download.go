@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/stagepost/stagepost/internal/byterange"
 )
 
 func notFound(w http.ResponseWriter, id uint32) {
@@ -82,7 +84,7 @@ func serveZIP(w http.ResponseWriter, r *http.Request, res Result, c Compat) {
 			r.Header.Del(name)
 		}
 	}
-	http.ServeContent(w, r, "", res.Modified, res.File)
+	http.ServeContent(w, byterange.Satisfiable(r), "", res.Modified, res.File)
 }
 
 // partial passes on what a job has made so far. The status in its bodies is always Unknown.
