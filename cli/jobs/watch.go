@@ -94,9 +94,19 @@ func (c *Commands) followTo(ctx context.Context, id job.ID, until lifecycle.Stat
 func (c *Commands) change(bar *cli.Bar, u *client.Update) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Message(struct {
-			Event *client.Event `json:"event,omitempty"`
-			Job   *client.Job   `json:"job,omitempty"`
-		}{u.Event, u.Job})
+			Event    *client.Event `json:"event,omitempty"`
+			Job      *client.Job   `json:"job,omitempty"`
+			Restored bool          `json:"restored,omitempty"`
+		}{u.Event, u.Job, u.Restored})
+	}
+	if u.Restored {
+		bar.Clear()
+		if c.Out.Mode == cli.ModePlain {
+			_, err := fmt.Fprintf(c.Out, "restored\t%s\n", u.Job.ID)
+			return err
+		}
+		c.Out.Line("The history has gone back, as after the restore of a backup. It follows from its first entry.")
+		return nil
 	}
 	if e := u.Event; e != nil {
 		bar.Clear()
