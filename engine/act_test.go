@@ -338,6 +338,10 @@ func TestActsWithoutAnActorAreRefused(t *testing.T) {
 			},
 			func(who string) error { _, err := act.Release(t.Context(), scope, who, ""); return err },
 			func(who string) error { return do(who, lc.Operator, "hold") },
+			func(who string) error {
+				_, err := w.Submit(t.Context(), engine.Order{Kind: "test.letter", By: lc.Operator, Actor: who})
+				return err
+			},
 		}
 		for i, one := range acts {
 			if err := one(""); job.KindOf(err) != job.Invalid || !strings.Contains(err.Error(), "needs an actor") {

@@ -35,8 +35,8 @@ type Order struct {
 	Created time.Time
 	Spec    any             // encoded as JSON
 	By      lifecycle.Actor // who orders it; zero: Owner. What an Operator orders is entered in the audit list
-	Actor   string
-	Note    string // why; part of the history's first entry
+	Actor   string          // the name of the person; required of an Operator
+	Note    string          // why; part of the history's first entry
 	Outbox  []job.Message
 
 	fresh bool // the engine made the ID: no job has it yet
@@ -167,6 +167,9 @@ func (e *Engine) prepare(c *job.Created, n *Order, nth int, parentCreated time.T
 
 // checkOrder refuses an order with values that a job cannot have.
 func checkOrder(n *Order, priority int) error {
+	if n.By&lifecycle.Operator != 0 && n.Actor == "" {
+		return unnamed("create", n.ID)
+	}
 	if n.Bytes < 0 {
 		return job.Errorf(job.Invalid, "create", "", "bytes must be 0 or more, not %d", n.Bytes)
 	}

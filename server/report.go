@@ -183,6 +183,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if order.By, order.Actor, err = ActorOf(r, "", o.Actor); err != nil {
 		return err
 	}
+	order.Actor = cmp.Or(order.Actor, order.By.String())
 	order.Owner = OwnerFor(r.Context(), o.Owner)
 	if order.Key, err = KeyOf(r, o.Key, o); err != nil {
 		return err

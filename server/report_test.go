@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
@@ -174,6 +175,10 @@ func TestCreate(t *testing.T) {
 	if first.State != "Posted" || first.Group != "g" || string(first.Spec) != `{"to":"ann"}` ||
 		first.Priority != job.DefaultPriority {
 		t.Errorf("got %+v", first)
+	}
+	history, err := w.Store().History(t.Context(), first.ID, 0, 1)
+	if err != nil || len(history) != 1 || history[0].By != lc.Operator || history[0].Actor != "operator" {
+		t.Errorf("a request that names no actor: %+v, %v", history, err)
 	}
 	if _, err := w.Client.Create(t.Context(), api.Order{Kind: "test.nothing"}); job.KindOf(err) != job.Invalid {
 		t.Errorf("got %v", err)

@@ -143,7 +143,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("got %s %q (-want +got):\n%s", j.State, j.Message, diff)
 		}
 		waiting := Request{Kinds: []job.Kind{"test.parcel"}, States: []lc.State{"Done"}, Event: "delete", Note: "n",
-			Expect: ptr(2)}
+			Actor: "ann", Expect: ptr(2)}
 		j, got = w.run(waiting)
 		if j.State != Failed || j.Cause != CauseRefused || got.Refused != 2 || len(got.Refusals) != 1 ||
 			got.Refusals[0].Reason != "... cannot be restored: confirm it" {
@@ -333,7 +333,8 @@ func TestBulksAndTombstonesNeverMatch(t *testing.T) {
 		defer w.stop()
 		w.run(retry(2))
 		time.Sleep(time.Second)
-		all := Request{Before: time.Now().Add(time.Hour), Event: "delete", Note: "n", Expect: ptr(5), Confirm: true}
+		all := Request{Before: time.Now().Add(time.Hour), Event: "delete", Note: "n", Actor: "ann", Expect: ptr(5),
+			Confirm: true}
 		if _, got := w.run(all); got.Done != 3 || got.Refused != 2 { // those that work cannot be deleted
 			t.Errorf("got %+v", got)
 		}

@@ -1,6 +1,7 @@
 package archivehttp
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/stagepost/stagepost/api"
@@ -35,7 +36,7 @@ func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	j, err := app.Submit(r.Context(), o.ArchiveRequest, archive.Ordered{
-		Owner: owner, Actor: actor, Key: o.Key, By: by, Priority: o.Priority, Group: o.Group,
+		Owner: owner, Actor: cmp.Or(actor, by.String()), Key: o.Key, By: by, Priority: o.Priority, Group: o.Group,
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package archivehttp
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/stagepost/stagepost/api"
@@ -52,9 +53,11 @@ func (s *Handlers) startSchedule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, o.Actor, err = server.ActorOf(r, "", o.Actor); err != nil {
+	by, actor, err := server.ActorOf(r, "", o.Actor)
+	if err != nil {
 		return err
 	}
+	o.Actor = cmp.Or(actor, by.String())
 	if o.Key, err = server.KeyOf(r, o.Key, o); err != nil {
 		return err
 	}

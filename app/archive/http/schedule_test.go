@@ -21,17 +21,22 @@ func TestSchedules(t *testing.T) {
 		t.Fatalf("got %+v, %v", all, err)
 	}
 	for _, c := range []struct {
-		name string
-		dry  bool
-		jobs int
-	}{{"off", true, 0}, {"nightly", false, 2}} {
-		j, err := h.Client.StartSchedule(t.Context(), c.name, client.StartSchedule{DryRun: c.dry, Actor: "ann"})
+		name      string
+		dry       bool
+		actor, by string
+		jobs      int
+	}{{"off", true, "", "operator", 0}, {"nightly", false, "ann", "ann", 2}} {
+		j, err := h.Client.StartSchedule(t.Context(), c.name, client.StartSchedule{DryRun: c.dry, Actor: c.actor})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ended, err := h.Await(t.Context(), j.ID, func(j *job.Job) bool { return j.Ended })
-		if err != nil || strings.HasPrefix(ended.Message, "dry run") != c.dry {
-			t.Errorf("%s: %s, %v", c.name, ended.Message, err)
+		ended, failed := h.Await(t.Context(), j.ID, func(j *job.Job) bool { return j.Ended })
+		history, err := h.Engine.Store().History(t.Context(), j.ID, 0, 1)
+		if err != nil || len(history) != 1 || history[0].Actor != c.by {
+			t.Errorf("%s: its history is %+v, %v", c.name, history, err)
+		}
+		if failed != nil || strings.HasPrefix(ended.Message, "dry run") != c.dry {
+			t.Errorf("%s: %s, %v", c.name, ended.Message, failed)
 		}
 		page, err := h.Engine.Store().List(t.Context(), job.Query{Kinds: []job.Kind{archive.Kind}})
 		if err != nil || len(page.Jobs) != c.jobs {

@@ -1,6 +1,7 @@
 package bulkhttp
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -41,9 +42,11 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, b.Actor, err = server.ActorOf(r, "", b.Actor); err != nil {
+	by, actor, err := server.ActorOf(r, "", b.Actor)
+	if err != nil {
 		return err
 	}
+	b.Actor = cmp.Or(actor, by.String())
 	if b.Key, err = server.KeyOf(r, b.Key, b); err != nil {
 		return err
 	}
