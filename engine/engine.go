@@ -293,7 +293,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	var rest sync.WaitGroup
 	rest.Go(func() { e.sweeps(ctx) })
 	rest.Go(func() { e.retain.run(ctx, e) })
-	rest.Go(func() { e.deliveries(ctx) })
+	var undelivered []string
+	rest.Go(func() { undelivered = e.deliveries(ctx) })
 	e.dispatch(ctx)
 
 	e.mu.Lock()
@@ -315,7 +316,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 	}
 	e.mu.Unlock()
-	return left
+	return errors.Join(left, stillRun("deliveries", undelivered))
 }
 
 // onHints handles the store's hints: it wakes the dispatcher, cancels steps whose claim has ended, and notifies

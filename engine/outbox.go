@@ -15,7 +15,8 @@ import (
 
 // Deliver delivers one outbox message. It may be called again for a message that was delivered, with the same key.
 // After an error that is not temporary ([cause.Temporary]), or [Fail], the message is abandoned. [RetryAfter] asks for
-// a longer pause than the engine's own.
+// a longer pause than the engine's own. It returns when ctx ends: at the stop of the engine a delivery that runs on for
+// 10 seconds is left, and its message is delivered again later.
 type Deliver func(ctx context.Context, m job.Message) error
 
 // Receiver names who gets a message, such as the host of its address. Of the messages of a topic that has one, those to
@@ -34,23 +35,27 @@ func ReceiverIn(member string) Receiver {
 }
 
 // deliveries delivers due messages until ctx ends. Each topic has a goroutine, so that a slow receiver delays no other
-// topic.
-func (e *Engine) deliveries(ctx context.Context) {
+// topic. It returns the messages whose deliveries still run ([outgoing.giveBack]).
+func (e *Engine) deliveries(ctx context.Context) []string {
 	if len(e.topics) == 0 {
-		return
+		return nil
 	}
 	topics := e.topics
+	left := make([][]string, len(topics)+1)
 	var all sync.WaitGroup
 	for i := range topics {
 		all.Go(func() {
-			e.newOutgoing(job.Taking{Topics: topics[i : i+1]}, e.options.Receivers[topics[i]]).run(ctx, e.posts[i])
+			o := e.newOutgoing(job.Taking{Topics: topics[i : i+1]}, e.options.Receivers[topics[i]])
+			left[i] = o.run(ctx, e.posts[i])
 		})
 	}
 	// messages without a function are abandoned with an error
 	all.Go(func() {
-		e.newOutgoing(job.Taking{Topics: topics, Others: true}, nil).run(ctx, e.posts[len(topics)])
+		o := e.newOutgoing(job.Taking{Topics: topics, Others: true}, nil)
+		left[len(topics)] = o.run(ctx, e.posts[len(topics)])
 	})
 	all.Wait()
+	return slices.Concat(left...)
 }
 
 // wakeDeliveries notifies the deliveries that there may be messages.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -31,10 +32,16 @@ type outgoing struct {
 // lane has the messages to one receiver. After a delivery that was slow and failed, it is closed for a while; then one
 // delivery at a time is tried until one succeeds.
 type lane struct {
-	running  map[string]time.Time // when deliveries began, by key of the message
+	running  map[string]delivering // by key of the message
 	waiting  []*job.Message
 	failures int
 	closed   time.Time // no delivery before
+}
+
+// delivering is a delivery that runs.
+type delivering struct {
+	topic string
+	began time.Time
 }
 
 type delivered struct {
@@ -48,8 +55,8 @@ func (e *Engine) newOutgoing(take job.Taking, receiver Receiver) *outgoing {
 		ended: make(chan delivered, mostInHand)}
 }
 
-// run delivers until ctx ends; post wakes it.
-func (o *outgoing) run(ctx context.Context, post chan struct{}) {
+// run delivers until ctx ends; post wakes it. It returns the messages whose deliveries still run.
+func (o *outgoing) run(ctx context.Context, post chan struct{}) []string {
 	for more := true; ; {
 		if more && (o.inHand == 0 || o.space() >= fewestTaken) {
 			more = o.search(ctx)
@@ -60,8 +67,7 @@ func (o *outgoing) run(ctx context.Context, post chan struct{}) {
 		select {
 		case <-ctx.Done():
 			stop()
-			o.giveBack(ctx)
-			return
+			return o.giveBack(ctx)
 		case <-post:
 			more = true
 		case one := <-o.ended:
@@ -112,7 +118,7 @@ func (o *outgoing) add(ctx context.Context, m *job.Message) {
 	}
 	l, now := o.lanes[name], o.engine.clock.Now()
 	if l == nil {
-		l = &lane{running: map[string]time.Time{}}
+		l = &lane{running: map[string]delivering{}}
 		o.lanes[name] = l
 	}
 	o.inHand++
@@ -141,8 +147,8 @@ func (o *outgoing) most(l *lane) int {
 
 // slow reports whether a delivery takes long.
 func (l *lane) slow(now time.Time) bool {
-	for _, began := range l.running {
-		if now.Sub(began) >= slowDelivery {
+	for _, d := range l.running {
+		if now.Sub(d.began) >= slowDelivery {
 			return true
 		}
 	}
@@ -150,7 +156,7 @@ func (l *lane) slow(now time.Time) bool {
 }
 
 func (o *outgoing) begin(ctx context.Context, name string, l *lane, m *job.Message) {
-	l.running[m.Key] = o.engine.clock.Now()
+	l.running[m.Key] = delivering{m.Topic, o.engine.clock.Now()}
 	go func() {
 		o.engine.deliverOne(ctx, m, messageLease/2)
 		o.ended <- delivered{name, m}
@@ -160,7 +166,7 @@ func (o *outgoing) begin(ctx context.Context, name string, l *lane, m *job.Messa
 // end takes the result of a delivery, and begins what waited for it.
 func (o *outgoing) end(ctx context.Context, one delivered) {
 	l, now, m := o.lanes[one.lane], o.engine.clock.Now(), one.message
-	took := now.Sub(l.running[m.Key])
+	took := now.Sub(l.running[m.Key].began)
 	delete(l.running, m.Key)
 	o.inHand--
 	o.results = append(o.results, *m)
@@ -223,16 +229,31 @@ func (o *outgoing) slowTimer() (fires <-chan time.Time, stop func()) {
 	return nil, func() {}
 }
 
-// giveBack ends all deliveries and puts back what waits.
-func (o *outgoing) giveBack(ctx context.Context) {
+// giveBack puts back what waits, and waits for the deliveries, whose contexts have ended, for lastCommits. It returns
+// the messages whose deliveries still run: they are taken again when their leases end.
+func (o *outgoing) giveBack(ctx context.Context) (left []string) {
 	now := o.engine.clock.Now()
 	for _, l := range o.lanes {
 		o.putBackAll(l, now)
 	}
-	for o.inHand > 0 {
-		o.end(ctx, <-o.ended)
+	timer := time.NewTimer(lastCommits)
+	defer timer.Stop()
+	for late := false; o.inHand > 0 && !late; {
+		select {
+		case one := <-o.ended:
+			o.end(ctx, one)
+		case <-timer.C:
+			late = true
+		}
 	}
 	o.settle(ctx)
+	for _, l := range o.lanes {
+		for key, m := range l.running {
+			left = append(left, fmt.Sprintf("%s (%s)", key, m.topic))
+			o.engine.log.Error("the delivery still runs although its context has ended", "key", key, "topic", m.topic)
+		}
+	}
+	return left
 }
 
 // settle writes the results. If it fails, the messages are taken again when their leases end.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// lastCommits is the time in which steps whose contexts have ended must return.
+// lastCommits is the time in which steps and deliveries whose contexts have ended must return.
 const lastCommits = 10 * time.Second
 
 // enter begins a run. Another run must not be under way, and no step of an earlier one.
@@ -81,9 +82,15 @@ func (e *Engine) abandonSteps(ctx context.Context) error {
 		left = append(left, fmt.Sprintf("%s (%s)", id, j.State))
 		e.log.Error("the step still runs although its context has ended", "job", id, "state", j.State, "error", err)
 	}
+	return stillRun("steps", left)
+}
+
+// stillRun is the error for steps or deliveries that were abandoned; nil without any.
+func stillRun(what string, left []string) error {
 	if len(left) == 0 {
 		return nil
 	}
-	return job.Errorf(job.Internal, "stop", "", "steps still run although their contexts have ended: %s",
+	slices.Sort(left)
+	return job.Errorf(job.Internal, "stop", "", "%s still run although their contexts have ended: %s", what,
 		strings.Join(left, ", "))
 }

@@ -247,3 +247,66 @@ func TestRunTwiceIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestStopLeavesADeliveryThatRunsOn checks that a delivery that ignores its context does not keep Run from returning:
+// its message is delivered again after its lease. Control: a delivery that returns within the bound.
+func TestStopLeavesADeliveryThatRunsOn(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after time.Duration // the delivery returns; zero: after the second engine has delivered its message
+		took  time.Duration
+	}{{"it runs on", 0, 10 * time.Second}, {"control: it returns late", 5 * time.Second, 5 * time.Second}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				free, store := make(chan struct{}), mem.New()
+				stubborn := func(context.Context, job.Message) error { <-free; return nil }
+				e, err := engine.New(store, []engine.Work{mailing(takes(0))},
+					engine.Options{Name: "first", Deliver: map[string]engine.Deliver{"mail": stubborn}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- e.Run(ctx) }()
+				synctest.Wait()
+				w := &harness{Engine: e, t: t, store: store}
+				id := w.post(engine.Order{}).ID
+				w.end(id)
+				synctest.Wait()
+				began := time.Now()
+				cancel()
+				if c.after > 0 {
+					time.AfterFunc(c.after, func() { close(free) })
+				}
+				err = <-done
+				if took := time.Since(began); took != c.took {
+					t.Errorf("the stop took %s, want %s", took, c.took)
+				}
+				m := w.messages(id)[0]
+				if c.after > 0 {
+					if err != nil || m.Settled != job.Delivered {
+						t.Errorf("control: got %v, %+v", err, m)
+					}
+					return
+				}
+				if job.KindOf(err) != job.Internal || !strings.Contains(err.Error(), m.Key+" (mail)") || m.Settled != "" {
+					t.Errorf("got %v, %+v", err, m)
+				}
+				var p postbox
+				o := p.options()
+				o.Name = "second"
+				second := start(t, store, o, mailing(takes(0)))
+				defer second.stop()
+				time.Sleep(5 * time.Minute)
+				if m = second.messages(id)[0]; m.Settled != job.Delivered || len(p.keys()) != 1 {
+					t.Errorf("it was delivered %d times: %+v", len(p.keys()), m)
+				}
+				close(free)
+				synctest.Wait()
+				if now := second.messages(id)[0]; now.Attempts != m.Attempts {
+					t.Errorf("the late delivery changed the message: %+v", now)
+				}
+			})
+		})
+	}
+}

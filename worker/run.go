@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
@@ -10,15 +11,20 @@ import (
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // run is one attempt at a claimed job, until its report is known.
 type run struct {
 	worker *Worker
 	lease  job.Lease
+	state  lifecycle.State
 	remote *engine.RemoteRun
 	spool  *spool
 	sent   sync.Mutex // is held while log lines are sent: they arrive in order
+
+	returned atomic.Bool   // the step has ended
+	done     chan struct{} // closed when the report is known
 
 	mu      sync.Mutex // guards renewed
 	renewed time.Time  // when the last request was sent that the server answered by extending the claim
@@ -38,7 +44,8 @@ func (w *Worker) work(ctx context.Context, l *api.Leased, sent time.Time) {
 	lease := job.Lease{Job: l.ID, Epoch: l.Epoch}
 	j := l.Record(w.options.Name)
 	now := w.options.Clock.Now()
-	r := &run{worker: w, lease: lease, spool: newSpool(), renewed: sent}
+	r := &run{worker: w, lease: lease, state: l.State, spool: newSpool(), renewed: sent,
+		done: make(chan struct{})}
 	r.remote = engine.NewRemoteRun(ctx, w.workOf(ctx, l), &j, r, engine.RemoteOptions{
 		Worker: w.options.Name, Log: w.log, JobLogs: r.spool, Stopping: w.stopping,
 		Clock: serverClock{w.options.Clock, l.Until.Add(-w.options.Lease).Sub(now)},
@@ -50,8 +57,10 @@ func (w *Worker) work(ctx context.Context, l *api.Leased, sent time.Time) {
 		w.mu.Lock()
 		delete(w.runs, lease)
 		w.mu.Unlock()
+		close(r.done)
 	}()
 	report, ok := r.remote.Do()
+	r.returned.Store(true)
 	if !ok {
 		w.log.Info("the claim is over", "job", l.ID, "epoch", l.Epoch, "state", l.State)
 		return

@@ -9,14 +9,18 @@ package worker
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -110,7 +114,8 @@ func (w *Worker) From() []job.KindState { return w.from }
 
 // Run works until ctx ends, or until DrainAfter has passed and no job is left. When ctx ends it claims nothing new and
 // gives running steps Grace; the jobs of steps that have not ended by then return to their queue. The error is that of
-// a claim that the server refuses, such as one with a wrong token; running steps are stopped then.
+// a claim that the server refuses, such as one with a wrong token; running steps are stopped then. An error of kind
+// Internal names steps that still run 10 seconds after their contexts have ended.
 func (w *Worker) Run(ctx context.Context) error {
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // of requests that outlive ctx
 	defer end()
@@ -137,12 +142,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 	}
 	close(w.stopping)
-	w.stop(ended, err != nil, end)
-	return err
+	return errors.Join(err, w.stop(lasting, ended, err != nil, end))
 }
 
-// stop gives the steps their grace period, stops them, and gives the reports as long again.
-func (w *Worker) stop(ended <-chan struct{}, refused bool, end func()) {
+// stop gives the steps their grace period, stops them, and gives the reports as long again. Steps that have not ended
+// lastReports after their contexts are abandoned; the error names them.
+func (w *Worker) stop(lasting context.Context, ended <-chan struct{}, refused bool, end func()) error {
 	grace := w.options.Grace
 	if refused {
 		grace = 0
@@ -158,19 +163,63 @@ func (w *Worker) stop(ended <-chan struct{}, refused bool, end func()) {
 		}
 	}
 	if wait(grace) {
-		return
+		return nil
 	}
 	for _, r := range w.running() {
 		r.remote.Stop()
 	}
-	if !wait(max(w.options.Grace, lastReports)) {
+	if wait(lastReports) {
+		return nil
+	}
+	rest := max(w.options.Grace, lastReports) - lastReports
+	if left := w.stubborn(); len(left) > 0 {
+		return w.abandon(lasting, left, max(rest, lastReports), end)
+	}
+	if !wait(rest) {
 		end() // the server does not answer: the claims expire, and other workers continue
 		<-ended
 	}
+	return nil
 }
 
-// lastReports is the least time for the reports of steps that were stopped.
+// lastReports is the least time for the reports of steps that were stopped, and the time in which such steps must
+// return.
 const lastReports = 10 * time.Second
+
+// stubborn lists the runs whose steps have not returned.
+func (w *Worker) stubborn() []*run {
+	return slices.DeleteFunc(w.running(), func(r *run) bool { return r.returned.Load() })
+}
+
+// abandon returns the jobs of steps that do not end to their queue, and gives these reports and the other ones some
+// time. What such a step asks of the server from now on is refused, because its claim is over.
+func (w *Worker) abandon(ctx context.Context, left []*run, most time.Duration, end func()) error {
+	limited, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	var reports sync.WaitGroup
+	names := make([]string, len(left))
+	for i, r := range left {
+		names[i] = fmt.Sprintf("%s (%s)", r.lease.Job, r.state)
+		reports.Go(func() {
+			err := w.deliver(limited, r, remote.Report{Job: r.lease.Job, Epoch: r.lease.Epoch, Yield: true})
+			w.log.Error("the step still runs although its context has ended", "job", r.lease.Job, "state", r.state,
+				"error", err)
+		})
+	}
+	for _, r := range w.running() {
+		if !slices.Contains(left, r) {
+			select {
+			case <-r.done:
+			case <-limited.Done():
+			}
+		}
+	}
+	reports.Wait()
+	end()
+	slices.Sort(names)
+	return job.Errorf(job.Internal, "stop", "", "steps still run although their contexts have ended: %s",
+		strings.Join(names, ", "))
+}
 
 // claims claims jobs for free slots until ctx ends, by requests that end with request: what a claim grants whose answer
 // is not read waits for the end of its lease. The error is that of a claim that the server refuses.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -389,6 +390,58 @@ func TestOtherDefinition(t *testing.T) {
 			j, _ := h.Store().Get(h.t.Context(), id)
 			if refresh && j.State != "Printing" || !refresh && j.Cause != "definition" {
 				t.Errorf("refresh %v: %s, %s: %s", refresh, j.State, j.Cause, j.Message)
+			}
+		})
+	}
+}
+
+// TestStopLeavesAStepThatRunsOn checks that a step that ignores its context does not keep Run from returning: its job
+// returns to the queue at once, and what the step reports afterwards is not sent.
+// Control: a step that returns within the bound.
+func TestStopLeavesAStepThatRunsOn(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after time.Duration // the step returns; zero: after another worker has done its job
+		took  time.Duration
+	}{{"it runs on", 0, 40 * time.Second}, {"control: it returns late", 35 * time.Second, 35 * time.Second}} {
+		bubble(t, func(h *harness) {
+			free := make(chan struct{})
+			first := h.work(&direct{Engine: h.Engine}, func(_ context.Context, r *engine.Run) error {
+				<-free
+				return r.SetData("first")
+			}, worker.Options{Name: "first"})
+			id := h.submit().ID
+			h.begun(id)
+			second := h.work(&direct{Engine: h.Engine}, func(_ context.Context, r *engine.Run) error {
+				return r.SetData("second")
+			}, worker.Options{Name: "second"})
+			if c.after > 0 {
+				time.AfterFunc(c.after, func() { close(free) })
+			}
+			began := time.Now()
+			err := first()
+			if took := time.Since(began); took < c.took || took > c.took+time.Second {
+				t.Errorf("%s: the stop took %s, want %s", c.name, took, c.took)
+			}
+			j := h.end(id)
+			if c.after > 0 {
+				if err != nil || string(j.Data) != `"first"` {
+					t.Errorf("%s: got %v, %s", c.name, err, j.Data)
+				}
+			} else {
+				if want := string(id) + " (Printing)"; job.KindOf(err) != job.Internal ||
+					!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "still run") {
+					t.Errorf("%s: got %v", c.name, err)
+				}
+				if took := time.Since(began); took > c.took+10*time.Second || string(j.Data) != `"second"` ||
+					h.events(id)["yield"] != 1 {
+					t.Errorf("%s: by %s after %s: %v", c.name, j.Data, took, h.events(id))
+				}
+				close(free)
+				synctest.Wait()
+			}
+			if err := second(); err != nil {
+				t.Error(err)
 			}
 		})
 	}
