@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
@@ -104,6 +106,30 @@ func (c *Call) ownCode(err error) (n int, known bool) {
 		}
 	}
 	return 0, false
+}
+
+// Printed is Exit for a command that has printed all. If its output was lost, that is an error, whether or not the
+// command looked at the errors of its writes. A pipe whose reader has ended is none that needs a message.
+func (c *Call) Printed(err error) int {
+	_ = c.Out.Flush() // Lost has its error
+	lost := c.Out.Lost()
+	switch {
+	case lost == nil:
+		return c.Exit(err)
+	case err != nil && !errors.Is(err, lost):
+		n := c.Exit(err)
+		c.exitLost(lost)
+		return n
+	}
+	return c.exitLost(lost)
+}
+
+// exitLost prints that the output was lost, and returns the exit code.
+func (c *Call) exitLost(lost error) int {
+	if errors.Is(lost, syscall.EPIPE) || errors.Is(lost, io.ErrClosedPipe) {
+		return exitOther
+	}
+	return c.Exit(fmt.Errorf("the output is incomplete: %w", lost))
 }
 
 // Exit prints the error with the next step, and returns the exit code.

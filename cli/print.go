@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -31,6 +32,25 @@ type Printer struct {
 	mu       sync.Mutex // guards the rest: logs and messages come from several goroutines
 	rest     []byte     // the begin of a character that a terminal is to show
 	returned bool       // the last character was a carriage return
+
+	lost atomic.Pointer[error] // the first error of a write
+}
+
+// put writes as it is. All that is printed goes through it.
+func (p *Printer) put(b []byte) (int, error) {
+	n, err := p.Writer.Write(b)
+	if err != nil {
+		p.lost.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// Lost returns the first error of a write, even if the caller of the write ignored it: what was printed is incomplete.
+func (p *Printer) Lost() error {
+	if err := p.lost.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 func NewPrinter(w io.Writer) *Printer {

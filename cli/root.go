@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"time"
@@ -45,9 +44,6 @@ func (c *Call) Run(args []string) int {
 	root := c.Root()
 	checkHelp(root)
 	root.SetArgs(args)
-	root.SetIn(c.In)
-	root.SetOut(c.Out)
-	root.SetErr(c.Err)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	var err error
@@ -55,8 +51,8 @@ func (c *Call) Run(args []string) int {
 	if c.Server != nil {
 		c.Server.Close()
 	}
-	n := c.Exit(err)
-	if err := errors.Join(c.Out.Flush(), c.Err.Flush()); err != nil && n == ExitOK {
+	n := c.Printed(err)
+	if err := c.Err.Flush(); err != nil && n == ExitOK {
 		n = exitOther
 	}
 	return n
@@ -65,6 +61,9 @@ func (c *Call) Run(args []string) int {
 // Root makes the tree of commands.
 func (c *Call) Root() *cobra.Command {
 	root := c.program()
+	root.SetIn(c.In)
+	root.SetOut(c.Out) // before the command completion is added, which takes it
+	root.SetErr(c.Err)
 	c.addParts(root)
 	linkShort(root)
 	root.InitDefaultCompletionCmd()

@@ -11,7 +11,7 @@ import (
 // terminal. Sequences of this program go through own.
 func (p *Printer) Write(b []byte) (int, error) {
 	if !p.Terminal {
-		return p.Writer.Write(b)
+		return p.put(b)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -23,7 +23,7 @@ func (p *Printer) Own(text string) error {
 	if err := p.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprint(p.Writer, text)
+	_, err := p.put([]byte(text))
 	return err
 }
 
@@ -56,7 +56,7 @@ func (p *Printer) pass(b []byte, last bool) error {
 		b = b[n:]
 	}
 	p.rest = append([]byte(nil), b...)
-	_, err := fmt.Fprint(p.Writer, text.String())
+	_, err := p.put([]byte(text.String()))
 	return err
 }
 

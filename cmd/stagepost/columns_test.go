@@ -248,7 +248,6 @@ var sequences = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
 
 // TestTerminalOf80Columns runs commands on a terminal: no line is too long, and none has the notations of programs.
 func TestTerminalOf80Columns(t *testing.T) {
-	t.Setenv("STAGEPOST_DATA", "data")
 	for _, planted := range []string{
 		"a word " + strings.Repeat("x", 80), "it took 1h0m0s", "in 2m3.5s", "at 2026-01-02T15:04:05Z", `{"a":1}`, "{",
 		"  {\n}",
@@ -257,25 +256,7 @@ func TestTerminalOf80Columns(t *testing.T) {
 			t.Errorf("control: %q has %q", planted, unfit(planted))
 		}
 	}
-	flows, err := filepath.Abs("../../examples/flow")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(t.TempDir())
-	for _, dir := range []string{"near", "far", "exams/maps"} {
-		if err := os.MkdirAll(dir, 0o750); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, text := range trialFiles(t, flows) {
-		write(t, name, text)
-	}
-	r, err := started(t, "--data=data", "--archive-config=archive.yaml", "--compute-local=2", "--compute-sandbox=auto",
-		"--flow-commands")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Stop()
+	defer startTrial(t).Stop()
 	tried := map[string]bool{}
 	for line := range strings.Lines(trial) {
 		for _, args := range trialCalls(strings.TrimSpace(line)) {
@@ -301,6 +282,31 @@ func TestTerminalOf80Columns(t *testing.T) {
 		}
 	}
 	endsInWords(t)
+}
+
+// startTrial starts the server of the trial, in a directory with its files.
+func startTrial(t *testing.T) *host.Server {
+	t.Helper()
+	t.Setenv("STAGEPOST_DATA", "data")
+	flows, err := filepath.Abs("../../examples/flow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for _, dir := range []string{"near", "far", "exams/maps"} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range trialFiles(t, flows) {
+		write(t, name, text)
+	}
+	r, err := started(t, "--data=data", "--archive-config=archive.yaml", "--compute-local=2", "--compute-sandbox=auto",
+		"--flow-commands")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // trialFiles are the files of the trial.

@@ -36,8 +36,9 @@ func Main(run func(args []string, in io.Reader, out, errs io.Writer) int, args [
 	mode := map[string]wire.Mode{"server": wire.ServerMode, "client": wire.AgentMode}[word]
 	switch {
 	case help && len(args) == 1, mode != "" && len(args) == 2 && (args[1] == "-h" || args[1] == "--help"):
-		tellOrchestrator(out)
-		return cli.ExitOK
+		p := cli.NewPrinter(out)
+		tellOrchestrator(p)
+		return cli.New(in, p, cli.NewPrinter(errs), cli.NewCommon(), nil).Printed(nil)
 	case mode == "" || len(args) > 1:
 		if len(args) > 0 {
 			cli.NewPrinter(errs).Line("%s: it takes one word, server, client or help, not %q", Name,
