@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/stagepost/stagepost/format/tree"
 	"github.com/stagepost/stagepost/internal/nearest"
@@ -18,8 +19,10 @@ import (
 // entry is one value of the configuration file.
 type entry struct {
 	Name string // "retain.every", however it is written
-	Text string
+	Text string // of a list: its items, joined with commas
 	Line int
+	kind tree.Kind // a Mapping is one without members
+	item string    // what is wrong with an item of a list
 }
 
 // findFile gives the configuration file: the named one, else stagepost.yaml in the working directory or in the data
@@ -86,7 +89,7 @@ func entriesOf(part *tree.Node, prefix string) ([]entry, error) {
 	}
 	var all []entry
 	for _, m := range part.Members {
-		if m.Value.Kind == tree.Mapping {
+		if m.Value.Kind == tree.Mapping && len(m.Value.Members) > 0 {
 			below, err := entriesOf(m.Value, prefix+m.Name+".")
 			if err != nil {
 				return nil, err
@@ -94,31 +97,69 @@ func entriesOf(part *tree.Node, prefix string) ([]entry, error) {
 			all = append(all, below...)
 			continue
 		}
-		text, err := scalar(m.Value)
-		if err != nil {
-			return nil, err
+		e := entry{Name: prefix + m.Name, Text: m.Value.Text, Line: m.Line, kind: m.Value.Kind}
+		if e.kind == tree.List {
+			e.addItems(m.Value.Items)
 		}
-		all = append(all, entry{prefix + m.Name, text, m.Line})
+		all = append(all, e)
 	}
 	return all, nil
 }
 
-// scalar gives the text of a value. The text of a list is its items, joined with commas.
-func scalar(part *tree.Node) (string, error) {
-	switch part.Kind {
-	case tree.Leaf:
-		return part.Text, nil
-	case tree.List:
-		texts := make([]string, len(part.Items))
-		for i, item := range part.Items {
-			var err error
-			if texts[i], err = scalar(item); err != nil {
-				return "", err
-			}
+// addItems sets the text of a list.
+func (e *entry) addItems(items []*tree.Node) {
+	texts := make([]string, len(items))
+	for i, item := range items {
+		texts[i] = item.Text
+		switch {
+		case item.Kind != tree.Leaf:
+			e.item = fmt.Sprintf("item %d of the list must be a plain value", i+1)
+		case strings.Contains(item.Text, ","):
+			e.item = fmt.Sprintf("item %d of the list, %q, must not have a comma: commas separate the items", i+1,
+				item.Text)
 		}
-		return strings.Join(texts, ","), nil
 	}
-	return "", &tree.Error{Position: part.Position, Text: "it takes a plain value"}
+	e.Text = strings.Join(texts, ",")
+}
+
+// checkEntry checks that an entry of the file is valid for the setting.
+func (s Setting) checkEntry(e entry) error {
+	return cmp.Or(s.checkShape(e), s.Check(e.Text))
+}
+
+// checkShape refuses a list or a mapping for a setting that has one value, and lists of anything but plain values.
+func (s Setting) checkShape(e entry) error {
+	switch {
+	case e.kind == tree.Mapping && s.List:
+		return fmt.Errorf("%s: it must be a list (%s: [a, b]) or a text with commas (%[2]s: a,b), not a mapping", s.Name,
+			s.Name)
+	case e.kind == tree.Mapping:
+		return fmt.Errorf("%s: it must be one value, %s, not a mapping", s.Name, s.wants())
+	case e.kind == tree.List && !s.List:
+		return fmt.Errorf("%s: it must be one value, %s, not a list", s.Name, s.wants())
+	case e.item != "":
+		return fmt.Errorf("%s: %s", s.Name, e.item)
+	}
+	return nil
+}
+
+// wants states what the value of the setting is.
+func (s Setting) wants() string {
+	switch s.Value.Interface().(type) {
+	case string:
+		if n := len(s.Choices); n > 0 {
+			return strings.Join(s.Choices[:n-1], ", ") + " or " + s.Choices[n-1]
+		}
+		return "a text"
+	case bool:
+		return "true or false"
+	case time.Duration:
+		return "a duration such as 90s or 2h"
+	}
+	if s.Unit == "bytes" {
+		return "a size such as 512MiB"
+	}
+	return "a whole number"
 }
 
 // Unknown is the error for a setting that does not exist. It suggests the name that was probably meant.
@@ -126,6 +167,9 @@ func (s *Set) Unknown(file string, e entry) error {
 	var names []string
 	for _, one := range s.All() {
 		names = append(names, one.Name)
+		if strings.HasPrefix(e.Name, one.Name+".") { // {slots: {a: 3}}
+			return fmt.Errorf("%s:%d: %w", file, e.Line, one.checkShape(entry{kind: tree.Mapping}))
+		}
 	}
 	best := nearest.Word(e.Name, names)
 	if i := slices.IndexFunc(names, func(n string) bool {
@@ -152,7 +196,7 @@ func (s *Set) CheckFile(name string) (int, error) {
 		i := slices.IndexFunc(all, func(one Setting) bool { return one.Name == e.Name })
 		if i < 0 {
 			mistakes = append(mistakes, s.Unknown(name, e))
-		} else if err := all[i].Check(e.Text); err != nil {
+		} else if err := all[i].checkEntry(e); err != nil {
 			mistakes = append(mistakes, fmt.Errorf("%s:%d: %w", name, e.Line, err))
 		}
 	}

@@ -20,8 +20,8 @@ import (
 // environment, else from the configuration file, else from the tag "default".
 //
 // The tags of a field are name, doc, default, short (the letter of the flag), for (the command that has the flag;
-// empty: every command), unit ("bytes"), zero (the word for 0 of a number, or "0") and choices (words separated by
-// spaces).
+// empty: every command), unit ("bytes"), zero (the word for 0 of a number, or "0"), choices (words separated by spaces)
+// and list (",": the text is a list, see [List]).
 type Set struct {
 	Named  string            // the configuration file that the user names (--config); empty: it is searched for
 	Read   string            // the configuration file that was read; empty: none
@@ -61,7 +61,7 @@ func (s *Set) All() []Setting {
 			if name := tag.Get("name"); name != "" {
 				one := Setting{Name: name, Short: tag.Get("short"), For: tag.Get("for"), Default: tag.Get("default"),
 					Doc: tag.Get("doc"), Unit: tag.Get("unit"), Zero: tag.Get("zero"), Secret: Hides(name),
-					Value: v.Field(i)}
+					List: tag.Get("list") != "", Value: v.Field(i)}
 				if c := tag.Get("choices"); c != "" {
 					one.Choices = strings.Split(c, " ")
 				}
@@ -79,6 +79,7 @@ type Setting struct {
 	Zero                           string   // the word for 0, or "0" if 0 is a number; empty: 0 is refused
 	Choices                        []string // the allowed values; empty: any
 	Secret                         bool     // the value is never shown
+	List                           bool     // the value is a list: the file may have one
 	Value                          reflect.Value
 }
 
@@ -249,9 +250,13 @@ func (s *Set) Load(flags *pflag.FlagSet, env func(string) (string, bool)) error 
 		case i < 0:
 			mistakes = append(mistakes, s.Unknown(s.Read, e))
 		case !taken[e.Name]:
+			if err := all[i].checkShape(e); err != nil {
+				mistakes = append(mistakes, fmt.Errorf("%s:%d: %w", s.Read, e.Line, err))
+				continue
+			}
 			take(all[i], e.Text, fmt.Sprintf("file %s:%d", s.Read, e.Line))
 		default: // an earlier source wins, but a mistake in the file is still reported
-			if err := all[i].Check(e.Text); err != nil {
+			if err := all[i].checkEntry(e); err != nil {
 				mistakes = append(mistakes, fmt.Errorf("%s:%d: %w", s.Read, e.Line, err))
 			}
 		}

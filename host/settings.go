@@ -101,7 +101,7 @@ type serveSettings struct {
 	StoreLog      string        `name:"store.log" for:"serve" choices:"on off" default:"on" doc:"on: commits are acknowledged in a log in front of the database, which has them up to a second later; off: each is a transaction of the database. It may be changed at each start"`
 	Name          string        `name:"name" for:"serve" doc:"the name of this server among those on the store; defaults to engine, and on a store that servers share to the name of the machine and a digest of the data directory"`
 	Slots         int           `name:"slots" for:"serve" default:"16" doc:"steps that run at once"`
-	Labels        string        `name:"labels" for:"serve" doc:"labels of these steps and of the agent in the server, with commas between, such as gpu,zone=b: jobs that require others are left to other workers and agents"`
+	Labels        string        `name:"labels" for:"serve" list:"," doc:"labels of these steps and of the agent in the server, with commas between, such as gpu,zone=b: jobs that require others are left to other workers and agents"`
 	Lease         time.Duration `name:"lease" for:"serve" default:"15s" doc:"how long a claim lasts without a renewal"`
 	Sweep         time.Duration `name:"sweep" for:"serve" default:"1s" doc:"between searches for work that no event announced"`
 	Grace         time.Duration `name:"grace" for:"serve" default:"10s" doc:"that running steps get when the server stops"`
@@ -113,15 +113,15 @@ type serveSettings struct {
 	LogsKeep      time.Duration `name:"logs.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the logs of ended jobs are kept; unlimited: as long as the records"`
 	JobLogBytes   int64         `name:"joblog.bytes" for:"serve" unit:"bytes" default:"1MiB" doc:"size of one job's log; what comes later is left out"`
 	JobLogFiles   int           `name:"joblog.files" for:"serve" default:"64" doc:"job logs kept open at once"`
-	Hosts         string        `name:"hosts" for:"serve" doc:"names, with commas between them, by which requests may come, such as those that a proxy in front of the server passes on; defaults to none: addresses of the loopback and localhost only"`
+	Hosts         string        `name:"hosts" for:"serve" list:"," doc:"names, with commas between them, by which requests may come, such as those that a proxy in front of the server passes on; defaults to none: addresses of the loopback and localhost only"`
 	FixityRate    int64         `name:"fixity.rate" for:"serve" unit:"bytes" zero:"unlimited" default:"20MiB" doc:"bytes that fixity checks of stored objects read in a second, of all applications and storage locations together; unlimited: as fast as these give them"`
 	BackupDir     string        `name:"backup.dir" for:"serve" doc:"directory of backups, which must exist; defaults to backups in the data directory"`
 	BackupEvery   time.Duration `name:"backup.every" for:"serve" zero:"off" default:"off" doc:"between scheduled backups; off: none are made"`
 	BackupKeep    int           `name:"backup.keep" for:"serve" default:"7" doc:"scheduled backups that are kept, at least 1; older ones are removed after a new one was made"`
-	BackupWithout string        `name:"backup.without" for:"serve" doc:"parts that scheduled backups leave out, with commas between them: compute, storage; defaults to none"`
+	BackupWithout string        `name:"backup.without" for:"serve" list:"," doc:"parts that scheduled backups leave out, with commas between them: compute, storage; defaults to none"`
 	AnchorEvery   time.Duration `name:"anchor.every" for:"serve" zero:"off" default:"24h" doc:"between time stamps of the histories, as parts of UTC; off: none are made. They need authorities: anchor.url, or those of an application"`
-	AnchorURL     string        `name:"anchor.url" for:"serve" doc:"URLs of time-stamp authorities (RFC 3161) for the histories, with commas between them, asked in this order; defaults to those of an application that has some"`
-	AnchorRoots   string        `name:"anchor.roots" for:"serve" doc:"files with the root certificates (PEM) of the authorities of anchor.url, with commas between them"`
+	AnchorURL     string        `name:"anchor.url" for:"serve" list:"," doc:"URLs of time-stamp authorities (RFC 3161) for the histories, with commas between them, asked in this order; defaults to those of an application that has some"`
+	AnchorRoots   string        `name:"anchor.roots" for:"serve" list:"," doc:"files with the root certificates (PEM) of the authorities of anchor.url, with commas between them"`
 	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once; one address has a quarter of them"`
 	Watchers      int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
 	MetricsListen string        `name:"metrics.listen" for:"serve" doc:"an address of its own for /metrics; defaults to the main one"`

@@ -42,7 +42,7 @@ type signInSettings struct {
 	ProxyUser      string        `name:"proxy.user" for:"serve" doc:"header field in which a trusted proxy, such as one with Shibboleth, names the user, such as X-Remote-User; the proxy must remove the field from the requests of clients; defaults to none"`
 	ProxyDisplay   string        `name:"proxy.display" for:"serve" doc:"header field with the name to show; defaults to none"`
 	ProxyGroups    string        `name:"proxy.groups" for:"serve" doc:"header field with the groups of the user, each ends with a semicolon; defaults to none"`
-	ProxyFrom      string        `name:"proxy.from" for:"serve" doc:"addresses or networks (10.0.0.0/8) of trusted proxies, with commas between them; their X-Forwarded-For is believed, too"`
+	ProxyFrom      string        `name:"proxy.from" for:"serve" list:"," doc:"addresses or networks (10.0.0.0/8) of trusted proxies, with commas between them; their X-Forwarded-For is believed, too"`
 	ProxySecret    string        `name:"proxy.secret_file" for:"serve" doc:"file with the secret that the proxy sends in the header field X-Stagepost-Proxy-Secret"`
 	TLSCert        string        `name:"tls.cert" for:"serve" doc:"certificate file of listen: the certificate and its chain (PEM), which is read again when it changes; defaults to none: no TLS"`
 	TLSKey         string        `name:"tls.key_file" for:"serve" doc:"file with the key of tls.cert (PEM), which only its owner may read"`

@@ -113,7 +113,19 @@ func TestHostileFiles(t *testing.T) {
 		"a: &x 3\nslots: *x\n":                ":1: it takes a plain value",
 		"<<: {slots: 3}\n":                    ":1: a merge key is not for this file",
 		"slots: 3\n---\nslots: 4\n":           "more than one document",
-		"slots: {3: 4}\n":                     ":1: there is no setting slots.3",
+		"slots: {3: 4}\n":                     ":1: slots: it must be one value, a whole number, not a mapping",
+		"\nslots: {}\n":                       ":2: slots: it must be one value, a whole number, not a mapping",
+		"data: [a, b]\n":                      ":1: data: it must be one value, a text, not a list",
+		"slots: [3]\n":                        ":1: slots: it must be one value, a whole number, not a list",
+		"slots: []\n":                         ":1: slots: it must be one value, a whole number, not a list",
+		"retain: {every: [1h]}\n":             ":1: retain.every: it must be one value, a duration such as",
+		"compute.strict: [true]\n":            ":1: compute.strict: it must be one value, true or false, not a list",
+		"upload.bytes: [1]\n":                 ":1: upload.bytes: it must be one value, a size such as 512MiB, not a list",
+		"flow.sandbox: [auto]\n":              ":1: flow.sandbox: it must be one value, auto, native",
+		"labels: {gpu: 1}\n":                  ":1: labels: it must be a list (labels: [a, b]) or a text with commas",
+		"labels: [a, [b]]\n":                  ":1: labels: item 2 of the list must be a plain value",
+		"labels: [a, {b: c}]\n":               ":1: labels: item 2 of the list must be a plain value",
+		"labels: ['a,b']\n":                   `:1: labels: item 1 of the list, "a,b", must not have a comma`,
 		"\x00":                                "",
 		"slots: !!binary aGk=\n":              ":1: ",
 		strings.Repeat("[", 10_000):           "",
@@ -125,14 +137,29 @@ func TestHostileFiles(t *testing.T) {
 		if _, err := newSettings().CheckFile(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: got %v, want %s", text, err, want)
 		}
+		s, flags := newSettings(), pflag.NewFlagSet("serve", pflag.ContinueOnError)
+		s.Named = name
+		if err := s.Load(flags, func(string) (string, bool) { return "", false }); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: a start: got %v, want %s", text, err, want)
+		}
 	}
 	for _, text := range []string{"", "# nothing\n", "---\n", "slots: 3\n", "retain:\n  every: 1h\n  share: 7\n",
-		"mail.user:\n"} {
+		"mail.user:\n", "labels: [gpu, zone=b]\n", "labels:\n- gpu\n", "labels: gpu,zone=b\n", "labels: []\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := newSettings().CheckFile(name); err != nil {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestListsAreMarked holds the settings that the file may have as lists against their descriptions.
+func TestListsAreMarked(t *testing.T) {
+	for _, one := range newSettings().All() {
+		if described := strings.Contains(one.Doc, "with commas between"); described != one.List {
+			t.Errorf("%s: its description has a list: %t; the setting takes one: %t", one.Name, described, one.List)
 		}
 	}
 }

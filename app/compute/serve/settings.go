@@ -19,9 +19,9 @@ type Settings struct {
 	Retries   int           `name:"compute.retries" for:"serve" default:"5" doc:"attempts to hand a job over to an agent; 1: the job fails after the first, as with job-orchestrator"`
 	RetryFor  time.Duration `name:"compute.retry.for" for:"serve" default:"2m" doc:"time over which these attempts are spread"`
 	Lost      time.Duration `name:"compute.lost" for:"serve" default:"1h" doc:"how long an agent may be silent before a job that it has counts as lost"`
-	TESImages string        `name:"compute.tes.images" for:"serve" doc:"images of GA4GH TES tasks and the services that run them, such as ubuntu:24.04=small,*=default; defaults to none: no such tasks are taken"`
-	TESOutput string        `name:"compute.tes.outputs" for:"serve" doc:"directories, with commas between them, to which any TES task may have outputs copied by file://, over what is there; defaults to none"`
-	TESRoots  string        `name:"compute.tes.roots" for:"serve" doc:"directories, with commas between them, from which any TES task may take inputs by file://; defaults to none"`
+	TESImages string        `name:"compute.tes.images" for:"serve" list:"," doc:"images of GA4GH TES tasks and the services that run them, with commas between them, such as ubuntu:24.04=small,*=default; defaults to none: no such tasks are taken"`
+	TESOutput string        `name:"compute.tes.outputs" for:"serve" list:"," doc:"directories, with commas between them, to which any TES task may have outputs copied by file://, over what is there; defaults to none"`
+	TESRoots  string        `name:"compute.tes.roots" for:"serve" list:"," doc:"directories, with commas between them, from which any TES task may take inputs by file://; defaults to none"`
 }
 
 // address gives the address for users of another system; "": none. port is that of the environment.
