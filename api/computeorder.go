@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -181,24 +182,32 @@ func (l *ComputeLimits) set(name, value string) error {
 	case durations[name] != nil:
 		d, err := ParseSeconds(value)
 		*durations[name] = Seconds(d)
-		return named(name, value, err)
+		return named(name, value, cmp.Or(err, unset(d == 0)))
 	case sizes[name] != nil:
 		n, err := quantity.ParseBytes(value)
 		*sizes[name] = Bytes(n)
-		return named(name, value, err)
+		return named(name, value, cmp.Or(err, unset(n == 0)))
 	case counts[name] != nil:
 		n, err := strconv.Atoi(value)
 		*counts[name] = n
-		return named(name, value, err)
+		return named(name, value, cmp.Or(err, unset(n == 0)))
 	case name == "cores":
 		n, err := strconv.ParseFloat(value, 64)
 		if err == nil && !(n >= 0 && n <= 1e6) {
 			err = fmt.Errorf("%.40q is no number of cores", value)
 		}
 		l.Cores = n
-		return named(name, value, err)
+		return named(name, value, cmp.Or(err, unset(n == 0)))
 	}
 	return fmt.Errorf("there is no limit %.40q (known: wall, cpu, memory, disk, output, processes, cores, files)", name)
+}
+
+// unset refuses a limit of 0, which is not sent: the limit of the service would apply in its place.
+func unset(zero bool) error {
+	if zero {
+		return errors.New("it must be more than 0; without it, the limit of the service applies")
+	}
+	return nil
 }
 
 func named(name, value string, err error) error {

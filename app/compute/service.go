@@ -66,7 +66,11 @@ func CheckServices(services []Service) ([]Service, error) {
 		if s.RunsPerUser < 0 || s.MaxRuns < 0 {
 			wrong = append(wrong, fmt.Errorf("service %q: quotas must be at least 1", s.Name))
 		}
-		if err := s.Limits.Within(s.Max); err != nil {
+		if err := s.Max.Within(Limits{}); err != nil {
+			wrong = append(wrong, fmt.Errorf("service %q: its maximum: %w", s.Name, err))
+		} else if err := s.Limits.Within(Limits{}); err != nil {
+			wrong = append(wrong, fmt.Errorf("service %q: its own limits: %w", s.Name, err))
+		} else if err := s.Limits.Within(s.Max); err != nil {
 			wrong = append(wrong, fmt.Errorf("service %q: its own limits are beyond its maximum: %w", s.Name, err))
 		}
 		if _, err := job.Required(s.Requires...); err != nil {

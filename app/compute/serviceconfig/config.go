@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -39,8 +40,8 @@ type Service struct {
 	RunsPerUser *int              `json:"runs_per_user" doc:"Jobs of one user that hold a slot at the same time, at least 1. Defaults to 5."`
 	MaxRuns     *int              `json:"max_runs" doc:"Jobs that hold a slot at the same time, at least 1. Defaults to 10."`
 	Agents      []string          `json:"agents" doc:"Agents that serve it. Defaults to all that offer it."`
-	Limits      Limits            `json:"limits" doc:"Limits of a job that asks for none."`
-	Max         Limits            `json:"max" doc:"The most that a job may ask for."`
+	Limits      Limits            `json:"limits" doc:"Limits of a job that asks for none, each more than 0. A limit that is left out is that of the agent."`
+	Max         Limits            `json:"max" doc:"The most that a job may ask for, each more than 0. A limit that is left out has no maximum."`
 	Env         map[string]string `json:"env" doc:"Variables of every job."`
 	Requires    []string          `json:"requires" doc:"Labels that an agent must have to run its jobs: gpu, zone=b."`
 	LeaveInputs bool              `json:"leave_inputs" doc:"Results contain no unchanged inputs."`
@@ -199,6 +200,7 @@ func (s *Service) check(m Module, known map[string]bool, all *mistakes) {
 			wrong(quota.field, "%s %s", quota.field, compute.NeverRuns(s.Name))
 		}
 	}
+	s.checkLimits(all)
 	for _, name := range s.Agents {
 		if !known[name] {
 			wrong("agents", "there is no agent %q", name)
@@ -222,6 +224,24 @@ func (s *Service) check(m Module, known map[string]bool, all *mistakes) {
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			wrong("env", "%q is no name for a variable", name)
+		}
+	}
+}
+
+// checkLimits refuses a limit of 0: it could mean that there is no limit, or that nothing may be used.
+func (s *Service) checkLimits(all *mistakes) {
+	for _, group := range []struct {
+		field string
+		is    Limits
+	}{{"limits", s.Limits}, {"max", s.Max}} {
+		v := reflect.ValueOf(group.is)
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Tag.Get("json")
+			path := []string{"services", s.Name, group.field, name}
+			if v.Field(i).IsZero() && all.written(path) {
+				all.add(path, "service %q: %s.%s is 0: it must be more than 0; without %[3]s, the service sets no such limit",
+					s.Name, group.field, name)
+			}
 		}
 	}
 }

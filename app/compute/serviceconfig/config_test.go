@@ -1,7 +1,9 @@
 package serviceconfig_test
 
 import (
+	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +76,33 @@ agents:
 	}
 	if s, err := serviceconfig.Parse(nil); err != nil || len(s.Services) != 0 {
 		t.Errorf("nothing: %v", err)
+	}
+}
+
+// TestLimitsOfZero: each limit and maximum of 0 or less is refused with its place; one that is left out is not.
+func TestLimitsOfZero(t *testing.T) {
+	for _, group := range []string{"limits", "max"} {
+		for f := range reflect.TypeFor[serviceconfig.Limits]().Fields() {
+			name, unit := f.Tag.Get("json"), ""
+			if f.Type == reflect.TypeFor[serviceconfig.Duration]() {
+				unit = "s"
+			}
+			for value, want := range map[string]string{
+				"0":         fmt.Sprintf(`2:%d: service "a": %s.%s is 0: it must be more than 0`, len(group)+10, group, name),
+				"-1" + unit: "negative",
+			} {
+				text := fmt.Sprintf("services:\n  a: {%s: {%s: %s}}\n", group, name, value)
+				if _, err := serviceconfig.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%q: got %v, want %s", text, err, want)
+				}
+			}
+			for _, value := range []string{"1" + unit, ""} {
+				text := fmt.Sprintf("services:\n  a: {%s: {%s: %s}}\n", group, name, value)
+				if _, err := serviceconfig.Parse([]byte(text)); err != nil {
+					t.Errorf("control: %q: %v", text, err)
+				}
+			}
+		}
 	}
 }
 

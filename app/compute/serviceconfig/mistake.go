@@ -61,6 +61,18 @@ func (m *mistakes) add(path []string, format string, args ...any) {
 	m.all = append(m.all, one)
 }
 
+// written reports whether the file has a value, other than null, at the end of a path of keys.
+func (m *mistakes) written(path []string) bool {
+	node := m.root
+	for _, key := range path {
+		if node == nil {
+			return false
+		}
+		node = node.Get(key)
+	}
+	return node != nil && (node.Kind != tree.Leaf || node.Value != nil)
+}
+
 // join gives all of them in the order of the file, each as an error of its own.
 func (m *mistakes) join() error {
 	slices.SortStableFunc(m.all, func(a, b *Mistake) int { return cmp.Compare(a.Line, b.Line) })
