@@ -55,7 +55,8 @@ type Jobs interface {
 	Numbered(ctx context.Context, kind Kind, number int64) (Job, error)
 
 	// Named returns up to n jobs, newest first, whose id begins with part, or ends with it and which are among the
-	// newest 10,000. If owner is not empty, only jobs of that owner. n is at most 1000.
+	// newest 10,000. If owner is not empty, only jobs of that owner. n is at most 1000; below 1
+	// there are none.
 	Named(ctx context.Context, part, owner string, n int) ([]Job, error)
 
 	// List returns a page of jobs in order of creation. A cursor stays valid while jobs are added and removed. A cursor
@@ -123,7 +124,7 @@ type Holds interface {
 // Outbox is the part of a [Store] that keeps messages to external systems. Commits write them.
 type Outbox interface {
 	// Take returns up to N due messages in the order of Due. Attempts is incremented, and Due becomes the end of the
-	// lease: they are not taken again before.
+	// lease: they are not taken again before. N below 1 takes none.
 	Take(ctx context.Context, t Taking) ([]Message, error)
 
 	// Settle records the results of deliveries by Key, in one commit: Settled, Error, Due, Attempts and Tried of each

@@ -175,6 +175,10 @@ func (w *writer) retry(ops []*operation) (rest []*operation, err error) {
 			w.wary = longWary
 			continue
 		}
+		if errors.Is(err, errMistrusted) {
+			w.wary = longWary
+			continue
+		}
 		if pg.State(err) == pg.UniqueViolation {
 			if duplicates++; duplicates > mostDuplicates {
 				return ops, persistent{err}
@@ -203,6 +207,9 @@ func (w *writer) retry(ops []*operation) (rest []*operation, err error) {
 		}
 	}
 }
+
+// errMistrusted reports that a creation was refused without a search for jobs that exist already.
+var errMistrusted = errors.New("new jobs were not searched for")
 
 // longWary is how many transactions follow one that failed because a trusted record was changed elsewhere, before one
 // trusts again. If all records are changed by turns on several servers, one of so many is tried twice.
@@ -255,6 +262,9 @@ func (w *writer) attempt(ops []*operation, due bool) (b *batch, applied bool, er
 			return nil, false, err
 		}
 		one.refuse[i] = err
+		if err != nil && one.trusts && len(o.created) > 0 {
+			return nil, false, errMistrusted // a job that was taken to be new may exist, and then be the answer
+		}
 	}
 	if w.s.beforeFlush != nil {
 		w.s.beforeFlush(w)

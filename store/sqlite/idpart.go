@@ -123,7 +123,7 @@ func (r *reader) withEnd(
 // the index of ids.
 func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []job.Job, err error) {
 	q := job.Query{Owner: owner}
-	n = min(n, mostRows)
+	n = max(0, min(n, mostRows))
 	err = s.read(ctx, "find", "", func(r *reader) error {
 		return r.inSnapshot(func() error {
 			w, found, err := s.wanted(r, &q)

@@ -262,6 +262,9 @@ const selectTasks = `SELECT name, kind, state, epoch, attempts, done, total, mes
 func (s *Store) Tasks(ctx context.Context, id job.ID) (tasks []job.Task, err error) {
 	err = s.read(ctx, "tasks", id, func(r *reader) error {
 		e, err := s.entry(r, id)
+		if job.KindOf(err) == job.NotFound {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

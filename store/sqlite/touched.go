@@ -11,6 +11,8 @@ import (
 func (s *Store) Touched() (steps, lanes int64) {
 	err := s.do(context.Background(), true, func(l *ledger.Ledger) error {
 		lanes = l.Visits()
+		s.writer.Lock() // the applier uses the connection too
+		defer s.writer.Unlock()
 		steps = s.records.c.Steps()
 		return nil
 	})

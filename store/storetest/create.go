@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +22,7 @@ var createTests = []test{
 	{"a parent and its child in one call", createWhole},
 	{"no more children than expected", createTooMany},
 	{"no children of a parent that has ended", createOfEnded},
+	{"a child that exists is given, although no more may be made", createChildAgain},
 	{"outbox messages are written with the job", createOutbox},
 }
 
@@ -182,6 +185,30 @@ func createOfEnded(w *harness) {
 	_, err := w.st.Create(w.Context(), w.made(Step, parent(batch.ID)))
 	w.refused(err, job.Refused)
 	same(w, "counts", w.get(batch.ID).Children, job.Children{Expected: 2})
+}
+
+// createChildAgain has large and many jobs, of which a store that remembers what it wrote remembers the last.
+func createChildAgain(w *harness) {
+	for _, ended := range []bool{false, true} {
+		for _, size := range []int{0, 5000, 100_000} {
+			batch := w.create(w.made(Batch, expecting(1)))[0]
+			child := w.made(Step, parent(batch.ID), func(j *job.Job) {
+				j.Spec = fmt.Appendf(nil, `{"s":%q}`, strings.Repeat("x", size))
+			})
+			w.create(child)
+			for range 20 {
+				w.step()
+			}
+			if ended {
+				w.moved(w.get(child.Job.ID), lifecycle.Operator, "cancel")
+				w.moved(w.get(batch.ID), lifecycle.Worker, "begin", "fail")
+			}
+			same(w, "the child", w.create(child)[0].ID, child.Job.ID)
+			_, err := w.st.Create(w.Context(), w.made(Step, parent(batch.ID)))
+			w.refused(err, job.Refused)
+		}
+	}
+	w.sound()
 }
 
 func createOutbox(w *harness) {

@@ -47,10 +47,10 @@ func (m *model) Named(ctx context.Context, part, owner string, n int) ([]job.Job
 	})
 }
 
-// List has the number of a page's last job in the order of creation as its cursor.
 // mostLarge is how many bytes of specs and data an answer has at most before its last job.
 const mostLarge = 8 << 20
 
+// List has the number of a page's last job in the order of creation as its cursor.
 func (m *model) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return do(m, ctx, func() (job.Page, error) {
 		after, err := strconv.ParseInt(cmp.Or(q.After, "0"), 10, 64)
@@ -153,7 +153,7 @@ func (m *model) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
 		due := m.chosen(func(one *job.Message) bool {
 			return one.Settled == job.Pending && !one.Due.After(t.Now) && t.Selects(one.Topic)
 		}, func(a, b job.Message) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Number, b.Number)) })
-		due = due[:min(t.N, len(due))]
+		due = due[:max(0, min(t.N, len(due)))]
 		for i := range due {
 			due[i].Attempts++
 			due[i].Due = t.Now.Add(t.Lease)

@@ -56,7 +56,7 @@ var parts = []part{
 	{"History", historyTests},
 	{"Claim", claimTests}, {"Label", labelTests}, {"Limit", limitTests}, {"Hold", holdTests}, {"Renew", renewTests},
 	{"Commit", commitTests}, {"Stale", staleTests}, {"Chain", chainTests}, {"Children", childTests},
-	{"Outbox", outboxTests},
+	{"Outbox", outboxTests}, {"Bounds", boundsTests},
 	{"Watch", watchTests}, {"Own", ownTests}, {"Context", contextTests},
 	{"Tag", tagTests}, {"Text", textTests}, {"Audit", auditTests}, {"Purge", purgeTests}, {"Ageing", ageingTests},
 	{"Clock", clockTests},

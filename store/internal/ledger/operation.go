@@ -161,6 +161,9 @@ func (l *Ledger) Note(r Records, a job.Audit) error {
 // Take is part of job.Store.
 func (l *Ledger) Take(r Records, t *job.Taking) ([]job.Message, error) {
 	l.begin()
+	if t.N <= 0 {
+		return nil, nil
+	}
 	due, err := r.Due(t)
 	if err != nil {
 		return nil, err
