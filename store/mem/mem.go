@@ -29,11 +29,10 @@ type Store struct {
 	history  map[job.ID][]job.Event
 	tasks    map[job.ID]map[string]job.Task // by name
 	messages map[string]*job.Message
-	posted   []string                       // keys of messages, oldest first; empty where one was purged
-	slots    map[string]int                 // of the keys in posted
+	posted   map[post][]*job.Message        // messages, oldest first
 	letters  map[job.ID][]string            // keys of messages by job
 	family   map[job.ID]map[job.ID]struct{} // jobs by parent
-	due      []*job.Message                 // the pending ones, by Due
+	due      map[string][]*job.Message      // the pending ones of a topic, by Due
 	audit    []job.Audit
 	clock    job.KeptClock
 	watchers watchers.List
@@ -43,6 +42,12 @@ type key struct {
 	kind  job.Kind
 	owner string
 	key   string
+}
+
+// post is what is the same of the messages of a list.
+type post struct {
+	topic   string
+	settled job.Settled
 }
 
 type number struct {
@@ -56,7 +61,7 @@ func New() *Store {
 		ledger: ledger.New(), jobs: map[job.ID]job.Job{}, place: map[job.ID]int{}, keys: map[key]job.ID{},
 		numbers: map[number]job.ID{},
 		history: map[job.ID][]job.Event{}, tasks: map[job.ID]map[string]job.Task{}, messages: map[string]*job.Message{},
-		slots: map[string]int{}, letters: map[job.ID][]string{}, family: map[job.ID]map[job.ID]struct{}{},
+		posted: map[post][]*job.Message{}, due: map[string][]*job.Message{}, letters: map[job.ID][]string{}, family: map[job.ID]map[job.ID]struct{}{},
 	}
 }
 

@@ -31,45 +31,93 @@ func (s *Store) Replay(ctx context.Context, now time.Time, keys ...string) ([]jo
 // Messages is part of job.Store.
 func (s *Store) Messages(ctx context.Context, q job.MessageQuery) ([]job.Message, error) {
 	return do(s, ctx, func() ([]job.Message, error) {
+		var found []*job.Message
+		if q.Job != "" {
+			for _, k := range s.letters[q.Job] {
+				found = append(found, s.messages[k])
+			}
+			found = slices.DeleteFunc(found, func(m *job.Message) bool { return !q.Matches(m) })
+		} else {
+			for p, all := range s.posted {
+				if (q.Topic == "" || q.Topic == p.topic) && (q.Settled == nil || *q.Settled == p.settled) {
+					found = append(found, newest(all, &q)...)
+				}
+			}
+		}
+		s.rows += int64(len(found))
+		slices.SortFunc(found, func(a, b *job.Message) int { return cmp.Compare(b.Number, a.Number) })
 		var page []job.Message
-		for _, k := range slices.Backward(s.posted) {
-			if len(page) == q.PageSize() {
-				break
-			}
-			s.rows++
-			if m := s.messages[k]; m != nil && q.Matches(m) {
-				page = append(page, *m)
-			}
+		for _, m := range found[:min(len(found), q.PageSize())] {
+			page = append(page, *m)
 		}
 		return ledger.OwnedMessages(page, nil)
 	})
 }
 
-// Due is part of ledger.Records.
-func (r *records) Due(t *job.Taking) ([]job.Message, error) {
-	var found []job.Message
-	for _, m := range r.due {
-		if m.Due.After(t.Now) || len(found) >= t.N {
-			break
-		}
-		r.rows++
-		if t.Selects(m.Topic) {
-			found = append(found, *m)
-		}
+// newest returns those of a list that may be on a page.
+func newest(all []*job.Message, q *job.MessageQuery) []*job.Message {
+	end := len(all)
+	if q.Before > 0 {
+		end, _ = slices.BinarySearchFunc(all, &job.Message{Number: q.Before}, byNumber)
 	}
-	return found, nil
+	return all[max(0, end-q.PageSize()):end]
 }
 
-// schedule enters a pending message into the order of Due, or removes it.
-func (r *records) schedule(m *job.Message, pending bool) {
-	at, found := slices.BinarySearchFunc(r.due, m, func(a, b *job.Message) int {
-		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Number, b.Number))
-	})
+func byNumber(a, b *job.Message) int { return cmp.Compare(a.Number, b.Number) }
+
+func byDue(a, b *job.Message) int { return cmp.Or(a.Due.Compare(b.Due), byNumber(a, b)) }
+
+// Due is part of ledger.Records.
+func (r *records) Due(t *job.Taking) ([]job.Message, error) {
+	var found []*job.Message
+	for topic, all := range r.due {
+		if t.Selects(topic) {
+			end, _ := slices.BinarySearchFunc(all, t.Now, func(m *job.Message, now time.Time) int {
+				if m.Due.After(now) {
+					return 1
+				}
+				return -1
+			})
+			found = append(found, all[:min(end, t.N)]...)
+		}
+	}
+	r.rows += int64(len(found))
+	slices.SortFunc(found, byDue)
+	due := make([]job.Message, min(len(found), t.N))
+	for i := range due {
+		due[i] = *found[i]
+	}
+	return due, nil
+}
+
+// enter adds a message to the lists that it belongs to.
+func (r *records) enter(m *job.Message) {
+	insert(r.posted, post{m.Topic, m.Settled}, m, byNumber)
+	if m.Settled == job.Pending {
+		insert(r.due, m.Topic, m, byDue)
+	}
+}
+
+// leave removes a message from them.
+func (r *records) leave(m *job.Message) {
+	remove(r.posted, post{m.Topic, m.Settled}, m, byNumber)
+	if m.Settled == job.Pending {
+		remove(r.due, m.Topic, m, byDue)
+	}
+}
+
+func insert[K comparable](lists map[K][]*job.Message, k K, m *job.Message, order func(a, b *job.Message) int) {
+	at, _ := slices.BinarySearchFunc(lists[k], m, order)
+	lists[k] = slices.Insert(lists[k], at, m)
+}
+
+func remove[K comparable](lists map[K][]*job.Message, k K, m *job.Message, order func(a, b *job.Message) int) {
+	at, found := slices.BinarySearchFunc(lists[k], m, order)
 	switch {
-	case pending && !found:
-		r.due = slices.Insert(r.due, at, m)
-	case !pending && found:
-		r.due = slices.Delete(r.due, at, at+1)
+	case found && len(lists[k]) == 1:
+		delete(lists, k)
+	case found:
+		lists[k] = slices.Delete(lists[k], at, at+1)
 	}
 }
 
@@ -87,15 +135,11 @@ func (r *records) unsent(id job.ID) string {
 func (r *records) putMessage(m *job.Message) {
 	r.rows++
 	if old := r.messages[m.Key]; old != nil {
-		r.schedule(old, false)
+		r.leave(old)
 	} else {
-		r.slots[m.Key] = len(r.posted)
-		r.posted = append(r.posted, m.Key)
 		r.letters[m.Job] = append(r.letters[m.Job], m.Key)
 	}
 	copied := *m
 	r.messages[m.Key] = &copied
-	if m.Settled == job.Pending {
-		r.schedule(&copied, true)
-	}
+	r.enter(&copied)
 }

@@ -12,7 +12,7 @@ func (r *records) children(parent job.ID, most int) int {
 	return min(len(r.family[parent]), most)
 }
 
-// purge removes a job and its messages. It leaves their positions in the orders empty, so that cursors stay valid.
+// purge removes a job and its messages. It leaves its position in the order empty, so that cursors stay valid.
 func (r *records) purge(j *job.Job) {
 	r.rows++
 	r.order[r.place[j.ID]] = ""
@@ -32,8 +32,7 @@ func (r *records) purge(j *job.Job) {
 	}
 	for _, k := range r.letters[j.ID] {
 		r.rows++
-		r.posted[r.slots[k]] = ""
-		delete(r.slots, k)
+		r.leave(r.messages[k])
 		delete(r.messages, k)
 	}
 	delete(r.letters, j.ID)

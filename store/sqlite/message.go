@@ -93,20 +93,37 @@ func settledOf(text string) job.Settled {
 	return job.Settled(text)
 }
 
-// listMessages are a reader's statements for lists of messages, newest first. Parameters: topic or NULL, settled or
-// NULL, cursor, page size, job. The statement for pending ones reads only those, of which there are few.
+// The statements of a reader for lists of messages, newest first.
 const (
-	filterMessages = "(?1 IS NULL OR topic = ?1) AND (?2 IS NULL OR coalesce(settled, '') = ?2) AND m < ?3 "
-	listMessages   = selectMessage + "WHERE " + filterMessages + "ORDER BY m DESC LIMIT ?4"
-	listJobs       = selectMessage + "WHERE job = ?5 AND " + filterMessages + "ORDER BY m DESC LIMIT ?4"
-	listPending    = selectMessage + "INDEXED BY message_pending WHERE settled IS NULL AND " + filterMessages +
-		"ORDER BY m DESC LIMIT ?4"
-	listAbandoned = selectMessage + "WHERE settled = '" + abandoned + "' AND " + filterMessages +
-		"ORDER BY m DESC LIMIT ?4"
+	listMessages = selectMessage + "WHERE m < ?1 ORDER BY m DESC LIMIT ?2"
+	oneMessage   = selectMessage + "WHERE m = ?1"
+	listOfJob    = selectMessage + "WHERE job = ?1 AND (?2 IS NULL OR topic = ?2) AND " +
+		"(?3 IS NULL OR coalesce(settled, '') = ?3) AND m < ?4 ORDER BY m DESC LIMIT ?5"
+	findMessages = "SELECT m FROM message INDEXED BY message_list " +
+		"WHERE topic = ?1 AND settled IS ?2 AND m < ?3 ORDER BY m DESC LIMIT ?4"
+	findTopic = "SELECT topic FROM message INDEXED BY message_list WHERE topic > ?1 ORDER BY topic LIMIT 1"
 )
 
 // messageLists are the prepared statements.
-type messageLists struct{ all, ofJob, pending, abandoned *conn.Stmt }
+type messageLists struct{ all, one, ofJob, find, topic *conn.Stmt }
+
+// topicsOf returns topics in order by a statement that gives the next one after its parameter. Its cost is that of a
+// search for each.
+func topicsOf(next *conn.Stmt) ([]string, error) {
+	all := []string{""} // which no search gives
+	for {
+		next.Text(1, all[len(all)-1])
+		row, err := next.Step()
+		if err != nil {
+			return nil, err
+		}
+		if !row {
+			return all, nil
+		}
+		all = append(all, next.GetText(0))
+		next.Reset()
+	}
+}
 
 // Messages is part of job.Store.
 func (s *Store) Messages(ctx context.Context, q job.MessageQuery) (page []job.Message, err error) {
@@ -122,29 +139,76 @@ func (s *Store) Messages(ctx context.Context, q job.MessageQuery) (page []job.Me
 }
 
 // list returns up to n messages of the database, newest first.
-func (r *reader) list(q *job.MessageQuery, n int) ([]job.Message, error) {
-	stmt := r.messages.all
-	switch {
-	case q.Job != "":
-		stmt = r.messages.ofJob
-		stmt.Text(5, string(q.Job))
-	case q.Settled != nil && *q.Settled == job.Pending:
-		stmt = r.messages.pending
-	case q.Settled != nil && *q.Settled == job.Abandoned:
-		stmt = r.messages.abandoned
-	}
-	stmt.TextOrNull(1, q.Topic)
-	stmt.Null(2)
-	if q.Settled != nil {
-		stmt.Text(2, settledText(*q.Settled))
-	}
+func (r *reader) list(q *job.MessageQuery, n int) (found []job.Message, err error) {
 	before := q.Before
 	if before <= 0 {
 		before = math.MaxInt64
 	}
-	stmt.Int(3, before)
-	stmt.Int(4, int64(n))
-	return messages(stmt, showDamage)
+	switch stmt := r.messages.all; {
+	case q.Job != "":
+		stmt = r.messages.ofJob
+		stmt.Text(1, string(q.Job))
+		stmt.TextOrNull(2, q.Topic)
+		stmt.Null(3)
+		if q.Settled != nil {
+			stmt.Text(3, settledText(*q.Settled))
+		}
+		stmt.Int(4, before)
+		stmt.Int(5, int64(n))
+		return messages(stmt, showDamage)
+	case q.Topic == "" && q.Settled == nil:
+		stmt.Int(1, before)
+		stmt.Int(2, int64(n))
+		return messages(stmt, showDamage)
+	}
+	err = r.inSnapshot(func() error {
+		found, err = r.listBy(q, before, n)
+		return err
+	})
+	return found, err
+}
+
+// listBy is list for messages of a topic, settled in some way, or both. It merges the newest of each topic and way.
+func (r *reader) listBy(q *job.MessageQuery, before int64, n int) (found []job.Message, err error) {
+	topics, ways := []string{q.Topic}, []job.Settled{job.Pending, job.Delivered, job.Abandoned}
+	if q.Topic == "" {
+		if topics, err = topicsOf(r.messages.topic); err != nil {
+			return nil, err
+		}
+	}
+	if q.Settled != nil {
+		ways = []job.Settled{*q.Settled}
+	}
+	var newest []int64
+	for _, topic := range topics {
+		for _, way := range ways {
+			stmt := r.messages.find
+			stmt.Text(1, topic)
+			stmt.TextOrNull(2, settledText(way))
+			stmt.Int(3, before)
+			stmt.Int(4, int64(n))
+			for {
+				row, err := stmt.Step()
+				if err != nil {
+					return nil, err
+				}
+				if !row {
+					break
+				}
+				newest = append(newest, stmt.GetInt(0))
+			}
+		}
+	}
+	slices.SortFunc(newest, func(a, b int64) int { return cmp.Compare(b, a) })
+	for _, m := range newest[:min(n, len(newest))] {
+		r.messages.one.Int(1, m)
+		one, err := messages(r.messages.one, showDamage)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, one...)
+	}
+	return found, nil
 }
 
 // merge replaces messages of the database by newer versions, adds those that it lacks, and returns a page.

@@ -96,7 +96,7 @@ func TestMigrateFromOne(t *testing.T) {
 		clean(t, s)
 	}
 	if got := texts(t, dir, "SELECT version FROM schema_version ORDER BY version", 1); !cmp.Equal(got,
-		[]string{"1", "2", "3", "4", "5", "6", "7", "8"}) {
+		[]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}) {
 		t.Errorf("schema versions %v", got)
 	}
 	fresh := "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema WHERE name NOT LIKE 'storetest%' " +

@@ -52,8 +52,8 @@ func openReaders(s *Store) (*readers, error) {
 			&r.auditBefore: selectAudit + "WHERE a < ? ORDER BY a DESC LIMIT ?",
 			&r.auditHash:   "SELECT hash FROM audit WHERE a = ?",
 
-			&r.messages.all: listMessages, &r.messages.ofJob: listJobs, &r.messages.pending: listPending,
-			&r.messages.abandoned: listAbandoned,
+			&r.messages.all: listMessages, &r.messages.one: oneMessage, &r.messages.ofJob: listOfJob,
+			&r.messages.find: findMessages, &r.messages.topic: findTopic,
 
 			&r.snapshot: "BEGIN",
 			&r.done:     "COMMIT",

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -400,23 +401,31 @@ func (r *records) Due(t *job.Taking) ([]job.Message, error) {
 	if r.logging() != nil {
 		return nil, r.try(errNotLogged)
 	}
-	s := r.reads.due
-	s.Int(1, t.Now.UnixMicro())
-	s.Int(2, int64(t.N))
-	s.Null(3)
-	if len(t.Topics) > 0 {
-		topics, err := json.Marshal(t.Topics)
+	topics := slices.Clone(t.Topics)
+	if len(topics) == 0 || t.Others {
+		var err error
+		if topics, err = topicsOf(r.reads.topic); err != nil {
+			return nil, r.try(err)
+		}
+		topics = slices.DeleteFunc(topics, func(topic string) bool { return !t.Selects(topic) })
+	}
+	slices.Sort(topics)
+	var found []job.Message
+	for _, topic := range slices.Compact(topics) {
+		s := r.reads.due
+		s.Text(1, topic)
+		s.Int(2, t.Now.UnixMicro())
+		s.Int(3, int64(t.N))
+		due, err := messages(s, leaveOut)
 		if err != nil {
 			return nil, r.try(err)
 		}
-		s.JSON(3, topics)
+		found = append(found, due...)
 	}
-	s.Int(4, 0)
-	if t.Others {
-		s.Int(4, 1)
-	}
-	found, err := messages(s, leaveOut)
-	return found, r.try(err)
+	slices.SortFunc(found, func(a, b job.Message) int {
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Number, b.Number))
+	})
+	return found[:min(t.N, len(found))], nil
 }
 
 // pending returns the key of a pending message of the job, or "".

@@ -12,7 +12,7 @@ type target struct {
 }
 
 // reading are the loop's prepared statements that read.
-type reading struct{ byID, keyed, message, due, pending *conn.Stmt }
+type reading struct{ byID, keyed, message, due, topic, pending *conn.Stmt }
 
 // statement is a prepared statement that writes rows of one kind, or adds them to a record of the log.
 type statement interface {
@@ -39,8 +39,9 @@ func (r *reading) prepare(c *conn.Conn) error {
 			"k.owner = ?",
 		&r.message: selectMessage + "WHERE key = ?",
 		&r.due: selectMessage +
-			"WHERE settled IS NULL AND due <= ?1 AND (?3 IS NULL OR (topic IN (SELECT value FROM json_each(?3))) <> " +
-			"?4) ORDER BY due, m LIMIT ?2",
+			"INDEXED BY message_due WHERE settled IS NULL AND topic = ?1 AND due <= ?2 ORDER BY due, m LIMIT ?3",
+		&r.topic: "SELECT topic FROM message INDEXED BY message_due WHERE settled IS NULL AND topic > ?1 " +
+			"ORDER BY topic LIMIT 1",
 		&r.pending: "SELECT key FROM message WHERE job = ? AND settled IS NULL ORDER BY m LIMIT 1",
 	})
 }

@@ -44,7 +44,7 @@ func Growth(ctx context.Context, st Counted, n int, logf func(format string, arg
 		if err := c.grow(size); err != nil {
 			return nil, err
 		}
-		for _, o := range costly {
+		for _, o := range slices.Concat(costly, costlyOutbox) {
 			first := 1000
 			if o.newest {
 				first = 10_000

@@ -8,13 +8,17 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// costly are the operations whose costs must not grow. run leaves the store as it was, as far as costs go; what it
-// gives to count is measured. newest: the costs grow up to 10,000 jobs.
-var costly = []struct {
+// costing is an operation whose cost must not grow.
+type costing struct {
 	name   string
-	newest bool
-	run    func(c *costs, count counting) error
-}{
+	newest bool // the cost grows up to 10,000 jobs
+
+	// run leaves the store as it was, as far as costs go. What it gives to count is measured.
+	run func(c *costs, count counting) error
+}
+
+// costly are the operations of jobs, claims and holds.
+var costly = []costing{
 	{name: "claim", run: costClaim},
 	{name: "claim, the limit of all jobs full", run: func(c *costs, count counting) error {
 		return c.empty(count, c.limits(busyJobs))
@@ -109,18 +113,6 @@ var costly = []struct {
 			got, err := c.st.Holds(c.ctx)
 			return gives(len(got), 0, err)
 		})
-	}},
-	{name: "a page of messages", run: func(c *costs, count counting) error {
-		return count(func() error {
-			got, err := c.st.Messages(c.ctx, job.MessageQuery{Limit: 20})
-			return gives(len(got), 20, err)
-		})
-	}},
-	{name: "take", run: func(c *costs, count counting) error {
-		return costOutbox(c, count, alone)
-	}},
-	{name: "settle", run: func(c *costs, count counting) error {
-		return costOutbox(c, alone, count)
 	}},
 }
 
@@ -298,20 +290,4 @@ func costNamed(c *costs, count counting, id job.ID) error {
 		got, err := c.st.Named(c.ctx, string(id), "", 5)
 		return gives(len(got), 1, err)
 	})
-}
-
-// costOutbox takes messages and settles them; each has its turn again later.
-func costOutbox(c *costs, take, settle counting) error {
-	var got []job.Message
-	err := take(func() (err error) {
-		got, err = c.st.Take(c.ctx, job.Taking{N: 5, Lease: time.Hour, Now: c.tick()})
-		return gives(len(got), 5, err)
-	})
-	if err != nil {
-		return err
-	}
-	for i := range got {
-		got[i].Due, got[i].Error = c.clock.Add(time.Hour), "busy"
-	}
-	return settle(func() error { return c.st.Settle(c.ctx, got...) })
 }
