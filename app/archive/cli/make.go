@@ -129,7 +129,10 @@ func (c *commands) run() *cobra.Command {
 		Use:   "run SOURCE COURSE [ACTIVITY...]",
 		Short: "Archive a course, or some of its activities",
 		Long: `Creates a job that archives a course, or the activities that are named by their ids. With --wait it follows the job; the
-exit code then is 5 if the job failed. With --key a repetition of the command gives the same job.`,
+exit code then is 5 if the job failed. With --key a repetition of the command gives the same job.
+
+In a source of the kind directory, each directory below its root is a course, except those whose names begin with a dot. All files
+below a course are archived, hidden files and directories included. Symbolic links and other special files are left out with a warning.`,
 		Example: "  stagepost archive run campus 5 --wait\n" +
 			"  stagepost archive run campus 5 17 --keep 10y --note 'exam of 12 May' --key exam-17",
 		Args: cobra.MinimumNArgs(2),

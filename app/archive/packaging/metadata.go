@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/app/archive/source"
 )
@@ -156,12 +157,24 @@ func (c *content) writeFiles(w io.Writer) error {
 	return writeCSV(w, rows)
 }
 
-// originalName is the name in the source of a file that has another name in the package.
+// originalName is the name of a file in the source, with %XX for each percent sign, each CR and LF (as in manifests of
+// BagIt) and each byte that is not UTF-8. So percent-decoding gives the bytes of every name.
 func originalName(e *entry) string {
-	if e.file.Original != "" {
-		return e.file.Original
+	name := cmp.Or(e.file.Original, e.file.Name, e.file.Path)
+	if len(e.file.Origin.Raw) > 0 {
+		name = string(e.file.Origin.Raw)
 	}
-	return cmp.Or(e.file.Name, e.file.Path)
+	var out strings.Builder
+	for len(name) > 0 {
+		r, n := utf8.DecodeRuneInString(name)
+		if r == utf8.RuneError && n == 1 || r == '%' || r == '\r' || r == '\n' {
+			fmt.Fprintf(&out, "%%%02X", name[0])
+		} else {
+			out.WriteString(name[:n])
+		}
+		name = name[n:]
+	}
+	return out.String()
 }
 
 // writeCSV writes rows in UTF-8, as RFC 4180 has them, with LF.

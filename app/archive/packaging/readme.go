@@ -46,7 +46,8 @@ tagmanifest-*.txt             checksums of the files beside data/
 {{.Root}}metadata/files.csv       every file: its original name, origin, person and checksum
 {{.Root}}metadata/premis.xml      what happened to the files: PREMIS 3 (premis.json has the same)
 {{if gt (len .Facts.Activities) 1}}With several activities each one has a folder, which metadata/activity.json names.
-{{end}}A name that is not safe on every system was changed; files.csv has the original one.
+{{end}}A name that is not safe on every system was changed; files.csv has the original one
+(percent-encoded, where it has a percent sign, a line break or bytes that are not UTF-8).
 
 HOW TO VERIFY IT
 {{if .Bag}}In the folder that has this file, with the tools of any Linux or macOS:

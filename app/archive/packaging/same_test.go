@@ -99,10 +99,10 @@ func TestGolden(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"package": "573f9510775b3ce2787849c69d8a2bf6865c604b19effadb56ce4b539e482d53",
-		"tar":     "05c143d389e8ff3ff60ec72bb08fda03ea62821fa98e19432afe41cab4e2dffb",
-		"tar.gz":  "9fe9b836fb8987986b9833e968d1a2481a15de9542b048323586366c8a57aef1",
-		"zip":     "6286000d37da5156cca09fa3fab63e59108af06edc1a2dc71169af6b1ddffaa2",
+		"package": "9ab3e0c2c1d30481329cfee6c5a37a66c6bd9fd4ee992799de00abe6d790b195",
+		"tar":     "38545ca20162df8229a9a0d643270d02a282af7a063a5a34547da30e9bb70237",
+		"tar.gz":  "46f4ce78f8097623af860c4f9836ee51463d5e826f529ee4ef0e5d4cdf823f55",
+		"zip":     "4fe3b3138be9b8fff2a0119de00baa7c27e8a3331792840979fcaeabfe8f1ad6",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive"
-	"github.com/stagepost/stagepost/app/archive/audit"
 	"github.com/stagepost/stagepost/app/archive/workdir"
 	"github.com/stagepost/stagepost/job"
 )
@@ -34,6 +33,8 @@ const (
 	holdsEvery     = 10 * time.Minute   // of what is new in a location
 	afterFailure   = 10 * time.Minute   // of renewal
 	mostProbe      = time.Minute        // for one location
+	mostLook       = time.Second        // for which a query of the health waits for a probe
+	betweenLooks   = time.Second        // between two probes of queries of the health
 	staleDownload  = 3 * 24 * time.Hour // after which no job continues a download
 	batch          = 100                // renewals of one run
 	takeOver       = time.Minute        // between queries whether this server leads
@@ -41,15 +42,19 @@ const (
 
 // state is what the background work found out last.
 type state struct {
-	mu       sync.Mutex        // guards the rest
-	unusable map[string]string // reason by location
-	failed   map[string]string // message by task, of its last run
+	mu       sync.Mutex           // guards the rest
+	unusable map[string]string    // reason by location
+	silent   map[string]time.Time // since when locations are asked that did not answer yet, by the machine's clock
+	failed   map[string]string    // message by task, of its last run
+	looking  chan struct{}        // closed at the end of the last probe of a query; nil: there was none
+	began    time.Time            // that probe, by the machine's clock
 }
 
 // background starts the background work, until ctx ends. Fixity checks also delete the files of replaced copies, and
 // store what a location lacks. What changes archives is done by the server that leads; each server checks which
 // locations it can use, and removes its own working files.
 func (a *App) background(ctx context.Context) {
+	a.running = ctx
 	for _, p := range []periodic{
 		{name: taskProbe, every: probeEvery, run: a.probe},
 		{name: taskRenewal, every: renewalEvery, led: true, run: a.renew},
@@ -138,43 +143,6 @@ func (a *App) endsOf(ctx context.Context) <-chan struct{} {
 		}
 	})
 	return signal
-}
-
-// probe asks each location and storage root whether it can be used. One that was never used gets no file by that.
-func (a *App) probe(ctx context.Context) error {
-	var group sync.WaitGroup
-	var mu sync.Mutex // guards unusable
-	unusable := map[string]string{}
-	for _, t := range a.live.now.Load().Targets {
-		group.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, mostProbe)
-			defer cancel()
-			l, err := a.Catalog.Location(ctx, t.Name, a.now())
-			if err == nil && l.Marked {
-				err = a.Copies.Ready(ctx, t.Name)
-			} else if err == nil {
-				_, err = t.At.Free(ctx)
-			}
-			if err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				unusable[t.Name] = err.Error()
-			}
-		})
-	}
-	group.Wait()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	for name, root := range a.live.objects() {
-		if err := root.Ready(); err != nil {
-			unusable[audit.RootPrefix+name] = err.Error()
-		}
-	}
-	a.state.mu.Lock()
-	defer a.state.mu.Unlock()
-	a.state.unusable = unusable
-	return nil
 }
 
 // retain deletes archives whose retention time has ended, and continues deletions that were interrupted. While the

@@ -115,8 +115,9 @@ func (a *App) standing(ctx context.Context) (s Standing, err error) {
 	return s, err
 }
 
-// Warn is part of [module.Warner].
+// Warn is part of [module.Warner]. It asks the locations now.
 func (a *App) Warn() (all []string) {
+	a.look(a.probe)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	s, err := a.standing(ctx)
@@ -141,6 +142,12 @@ func (a *App) Warn() (all []string) {
 	all = append(all, a.Trigger.Warn()...)
 	a.state.mu.Lock()
 	defer a.state.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(a.state.silent)) {
+		if d := time.Since(a.state.silent[name]); d >= mostLook {
+			all = append(all, fmt.Sprintf("archive location %s does not answer: it was asked %s ago", name,
+				d.Truncate(time.Second)))
+		}
+	}
 	for _, task := range slices.Sorted(maps.Keys(a.state.failed)) {
 		all = append(all, fmt.Sprintf("archive %s: %s", task, a.state.failed[task]))
 	}

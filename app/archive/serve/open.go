@@ -62,11 +62,12 @@ type App struct {
 	quiz     *quiz  // nil: this server is no quiz archive worker
 	listen   string // archive.quizworker.listen
 
-	stop   context.CancelFunc
-	wait   sync.WaitGroup
-	reload sync.Mutex // held by Reload
-	state  state
-	holds  chan struct{} // signals that legal holds changed
+	running context.Context // ends when the server stops; nil before Bind
+	stop    context.CancelFunc
+	wait    sync.WaitGroup
+	reload  sync.Mutex // held by Reload
+	state   state
+	holds   chan struct{} // signals that legal holds changed
 }
 
 // Open opens the application, or gives nil if there is no configuration.
@@ -268,7 +269,9 @@ func (a *App) Authorities() []*timestamp.Authority { return a.live.now.Load().Pa
 
 // Close is part of [module.App].
 func (a *App) Close() error {
+	a.state.mu.Lock() // a query of the health begins no probe from then on
 	a.stop()
+	a.state.mu.Unlock()
 	a.wait.Wait()
 	err := a.pool.Close()
 	if a.quiz != nil {

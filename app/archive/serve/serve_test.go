@@ -415,6 +415,23 @@ func TestBackgroundWork(t *testing.T) {
 	f.until("no warning", func() bool { return len(f.app.Warn()) == 0 })
 }
 
+// TestHealthAsksNow: a location that vanishes while the server runs is named by the next query of the health, and not
+// after it is back. The control is the query before.
+func TestHealthAsksNow(t *testing.T) {
+	f := newFixture(t)
+	f.configure("presets: {default: {settings: {sign: false}}}\n")
+	must(t, f.start())
+	f.until("control: no warning", func() bool { return len(f.app.Warn()) == 0 })
+	must(t, os.Rename(f.far, f.far+"-away"))
+	f.until("a warning", func() bool {
+		return slices.ContainsFunc(f.app.Warn(), func(w string) bool {
+			return strings.HasPrefix(w, "archive location far cannot be used: ")
+		})
+	})
+	must(t, os.Rename(f.far+"-away", f.far))
+	f.until("no warning", func() bool { return len(f.app.Warn()) == 0 })
+}
+
 // generation gives the number of time stamps of an archive that a location has.
 func (f *fixture) generation(id job.ID, location string) (n int) {
 	for _, a := range f.artifacts(id) {

@@ -84,6 +84,7 @@ type Plan struct {
 // Origin is what is kept of a file besides its bytes.
 type Origin struct {
 	Name     string    `json:"name,omitempty"` // in the source, with slashes; empty: that of the file
+	Raw      []byte    `json:"raw,omitempty"`  // the bytes of the name, if it is not UTF-8: Name shows it then
 	URL      string    `json:"url,omitempty"`  // without secrets
 	SHA1     string    `json:"sha1,omitempty"`
 	Type     string    `json:"type,omitempty"` // media type

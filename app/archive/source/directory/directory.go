@@ -229,6 +229,9 @@ func (s *Source) Fetch(
 		return &source.Error{Op: "read " + name, Err: errors.New("it is not a file any more")}
 	}
 	o := source.Origin{Name: item.Title, Modified: before.ModTime().UTC().Truncate(time.Second)}
+	if !utf8.Valid(at.Path) {
+		o.Raw = at.Path
+	}
 	return out.Put(ctx, at.Name, &o, func(w io.Writer) error { return copyFile(ctx, w, f, before, name) })
 }
 

@@ -107,6 +107,11 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
+	for name, raw := range map[string]string{"files/no_utf8": "no\xffutf8", "files/ü/100 _.txt": ""} {
+		if got := out.Origin(name); string(got.Raw) != raw {
+			t.Errorf("%s: the bytes of its name are %q, want %q", name, got.Raw, raw)
+		}
+	}
 	if len(out.Names()) != 10 || len(p.Items) != 10 || len(p.Warnings) != 0 {
 		t.Errorf("got %q, %q", out.Names(), p.Warnings)
 	}
