@@ -14,7 +14,8 @@ import (
 // TestOriginalNames: percent-decoding the column original_name gives the bytes of each name in the source, also after
 // the file was in the ledger of its job, which is JSON.
 func TestOriginalNames(t *testing.T) {
-	want := []string{"a.txt", "100 %.txt", "%41", "no\xffutf8", "\xc3", "a\rb\nc\r\n", "ü/\ufffd", "a+b", "\xed\xa0\x80%"}
+	want := []string{"a.txt", "100 %.txt", "%41", "no\xffutf8", "\xc3", "a\rb\nc\r\n", "ü/\ufffd", "a+b",
+		"\xed\xa0\x80%"}
 	f := newFixture(t)
 	f.Containers = []Container{Directory}
 	for i, name := range want {

@@ -33,8 +33,8 @@ const (
 	holdsEvery     = 10 * time.Minute   // of what is new in a location
 	afterFailure   = 10 * time.Minute   // of renewal
 	mostProbe      = time.Minute        // for one location
-	mostLook       = time.Second        // for which a query of the health waits for a probe
-	betweenLooks   = time.Second        // between two probes of queries of the health
+	mostWait       = time.Second        // for which a query of the health waits for a probe
+	betweenQueries = time.Second        // between two probes of queries of the health
 	staleDownload  = 3 * 24 * time.Hour // after which no job continues a download
 	batch          = 100                // renewals of one run
 	takeOver       = time.Minute        // between queries whether this server leads
@@ -46,7 +46,7 @@ type state struct {
 	unusable map[string]string    // reason by location
 	silent   map[string]time.Time // since when locations are asked that did not answer yet, by the machine's clock
 	failed   map[string]string    // message by task, of its last run
-	looking  chan struct{}        // closed at the end of the last probe of a query; nil: there was none
+	probing  chan struct{}        // closed at the end of the last probe of a query; nil: there was none
 	began    time.Time            // that probe, by the machine's clock
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/audit"
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/pdf"
+	"github.com/stagepost/stagepost/quantity"
 	"github.com/stagepost/stagepost/server/metrics"
 )
 
@@ -117,7 +118,7 @@ func (a *App) standing(ctx context.Context) (s Standing, err error) {
 
 // Warn is part of [module.Warner]. It asks the locations now.
 func (a *App) Warn() (all []string) {
-	a.look(a.probe)
+	a.probeNow(a.probe)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	s, err := a.standing(ctx)
@@ -143,9 +144,9 @@ func (a *App) Warn() (all []string) {
 	a.state.mu.Lock()
 	defer a.state.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(a.state.silent)) {
-		if d := time.Since(a.state.silent[name]); d >= mostLook {
+		if d := time.Since(a.state.silent[name]); d >= mostWait {
 			all = append(all, fmt.Sprintf("archive location %s does not answer: it was asked %s ago", name,
-				d.Truncate(time.Second)))
+				quantity.FormatDuration(d.Truncate(time.Second))))
 		}
 	}
 	for _, task := range slices.Sorted(maps.Keys(a.state.failed)) {

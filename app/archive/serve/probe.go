@@ -82,33 +82,33 @@ func (a *App) answered(name string, err error) {
 	a.state.unusable[name] = err.Error()
 }
 
-// look probes the locations for a query of the health, and waits up to a second for the answers. Queries at the same
+// probeNow probes the locations for a query of the health, and waits up to a second for the answers. Queries at the same
 // time have one probe, so that their number does not decide how often locations are asked. A location that does not
 // answer delays one query, not the next ones; its answer is recorded when it comes.
-func (a *App) look(probe func(context.Context) error) {
+func (a *App) probeNow(probe func(context.Context) error) {
 	a.state.mu.Lock()
 	if a.running == nil {
 		a.state.mu.Unlock()
 		return
 	}
 	now := time.Now()
-	ended := a.state.looking == nil
+	ended := a.state.probing == nil
 	if !ended {
 		select {
-		case <-a.state.looking:
+		case <-a.state.probing:
 			ended = true
 		default:
 		}
 	}
-	if ended && now.Sub(a.state.began) >= betweenLooks && a.running.Err() == nil {
+	if ended && now.Sub(a.state.began) >= betweenQueries && a.running.Err() == nil {
 		done := make(chan struct{})
-		a.state.looking, a.state.began = done, now
+		a.state.probing, a.state.began = done, now
 		a.wait.Go(func() {
 			defer close(done)
 			_ = probe(a.running) // it fails only when the server stops
 		})
 	}
-	done, wait := a.state.looking, mostLook-now.Sub(a.state.began)
+	done, wait := a.state.probing, mostWait-now.Sub(a.state.began)
 	a.state.mu.Unlock()
 	if done == nil || wait <= 0 {
 		return

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// TestLook: queries of the health at the same time have one probe. One that does not end delays the queries of its
+// TestProbeNow: queries of the health at the same time have one probe. One that does not end delays the queries of its
 // first second only; the next probe begins after it. The control is a probe that ends at once.
-func TestLook(t *testing.T) {
+func TestProbeNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &App{}
-		a.look(nil) // before Bind
+		a.probeNow(nil) // before Bind
 		running, stop := context.WithCancel(t.Context())
 		a.running = running
 		var n atomic.Int64
@@ -23,23 +23,23 @@ func TestLook(t *testing.T) {
 		took := func(probe func(context.Context) error, want time.Duration, probes int64) {
 			t.Helper()
 			began := time.Now()
-			a.look(probe)
+			a.probeNow(probe)
 			if d := time.Since(began); d != want || n.Load() != probes {
 				t.Errorf("a query took %s with %d probes, want %s with %d", d, n.Load(), want, probes)
 			}
 		}
 		took(quick, 0, 1)
 		took(quick, 0, 1)
-		time.Sleep(betweenLooks)
+		time.Sleep(betweenQueries)
 		took(quick, 0, 2)
-		time.Sleep(betweenLooks)
+		time.Sleep(betweenQueries)
 		a.asked("far")
-		took(func(context.Context) error { n.Add(1); <-hang; return nil }, mostLook, 3)
+		took(func(context.Context) error { n.Add(1); <-hang; return nil }, mostWait, 3)
 		took(quick, 0, 3)
 		time.Sleep(time.Hour)
 		took(quick, 0, 3)
 		a.asked("far")
-		if since := time.Since(a.state.silent["far"]); since != time.Hour+mostLook {
+		if since := time.Since(a.state.silent["far"]); since != time.Hour+mostWait {
 			t.Errorf("it was asked %s ago", since)
 		}
 		a.answered("far", context.DeadlineExceeded)
@@ -50,7 +50,7 @@ func TestLook(t *testing.T) {
 		synctest.Wait()
 		took(quick, 0, 4)
 		stop()
-		time.Sleep(betweenLooks)
+		time.Sleep(betweenQueries)
 		took(quick, 0, 4)
 		a.wait.Wait()
 	})
