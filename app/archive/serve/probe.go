@@ -82,9 +82,9 @@ func (a *App) answered(name string, err error) {
 	a.state.unusable[name] = err.Error()
 }
 
-// probeNow probes the locations for a query of the health, and waits up to a second for the answers. Queries at the same
-// time have one probe, so that their number does not decide how often locations are asked. A location that does not
-// answer delays one query, not the next ones; its answer is recorded when it comes.
+// probeNow probes the locations for a query of the health, and waits up to a second for the answers. Queries at the
+// same time have one probe, so that their number does not decide how often locations are asked. A location that does
+// not answer delays one query, not the next ones; its answer is recorded when it comes.
 func (a *App) probeNow(probe func(context.Context) error) {
 	a.state.mu.Lock()
 	if a.running == nil {
