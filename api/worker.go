@@ -227,8 +227,8 @@ type Workers struct {
 type WorkerInfo struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
-	// server, api (it claims over the API), agent or elsewhere: it has jobs of the store and is not known
-	// here, such as another server of the store
+	// server, also another one of the store; api (it claims over the API), agent or elsewhere: it has jobs of the
+	// store and is not known here
 	Where   string          `json:"where"`
 	Host    string          `json:"host,omitempty"`
 	Version string          `json:"version,omitempty"`

@@ -110,15 +110,13 @@ func (w *watching) differs(e *Event) bool {
 // be older than entries that came before it: then the present one decides.
 func (w *watching) wentBack(ctx context.Context, j *Job) (bool, error) {
 	switch none := (job.Hash{}); {
-	case j.Seq == 0:
+	case j.Seq == 0 || j.Seq > w.seq:
 		return false, nil
 	case w.head == none: // only the caller's position may be behind the end
-		w.seq = min(w.seq, j.Seq)
+		w.seq = j.Seq
 		return false, nil
 	case j.Seq == w.seq:
 		return j.Head != none && j.Head != w.head, nil
-	case j.Seq > w.seq:
-		return false, nil
 	}
 	now, err := w.client.Job(ctx, w.id)
 	return err == nil && now.Seq < w.seq, err

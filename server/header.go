@@ -42,8 +42,8 @@ func KeyOf(r *http.Request, field string, asked any) (string, error) {
 	return key, repeat.Of(r.Context()).Asks(asked, "key", "actor")
 }
 
-// Made returns the status of the answer to a request that creates a job: 201, or 200 if the request was sent again under
-// its key and the job exists; see [Replayed].
+// Made returns the status of the answer to a request that creates a job: 201, or 200 if the request was sent again
+// under its key and the job exists; see [Replayed].
 func Made(w http.ResponseWriter, r *http.Request) int {
 	if Replayed(w, r) {
 		return http.StatusOK

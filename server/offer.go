@@ -29,7 +29,8 @@ const people = lifecycle.Operator | lifecycle.Owner
 
 // mayCause returns which events of a job of a kind and an owner the sender of a request may cause: not the deletion of
 // the work of another owner, and none if it may read only. by are the actors that the event is open to.
-func (s *Server) mayCause(ctx context.Context, kind job.Kind, owner string) func(lifecycle.Event, lifecycle.Actor) bool {
+func (s *Server) mayCause(ctx context.Context, kind job.Kind, owner string,
+) func(lifecycle.Event, lifecycle.Actor) bool {
 	as, owns := actsAs(ctx), s.Owns(ctx, owner)
 	return func(e lifecycle.Event, by lifecycle.Actor) bool { return by&as != 0 && (owns || !s.Deletes(kind, e)) }
 }

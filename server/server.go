@@ -38,6 +38,7 @@ type Options struct {
 	Topics      []string           // of messages that are delivered
 	Metrics     Metrics            // counts answers, and is shown at /metrics; defaults to none
 	Identities  identity.Source    // who sends a request; defaults to none: each client may do everything
+	Presence    Presence           // of the other servers of the store; defaults to none: they are not known
 	SignIn      bool               // there is a page to sign in, to which browsers are sent
 	Storage     Storage            // space of the data directory; defaults to none: it is not checked
 	// what is wrong without keeping the server from its work, for /healthz; defaults to none
@@ -163,6 +164,9 @@ func New(o Options) *Server {
 	s.explainer.UseWorkers(s.takes)
 	s.Store.Watch(ctx, s.hub.Notify)
 	s.Store.Watch(ctx, s.endings.count)
+	if s.Presence != nil {
+		go s.announces(ctx)
+	}
 	if s.Identities != nil {
 		go s.watchIdentities(ctx)
 	}

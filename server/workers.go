@@ -33,12 +33,27 @@ func (s *Server) drains(ctx context.Context) (map[string]job.Hold, error) {
 	return all, err
 }
 
-// ListWorkers returns the engine of this server, the workers over the API, and those of applications.
+// ListWorkers returns the engines of this server and of the other servers of the store, the workers over the API, and
+// those of applications of this server.
 func (s *Server) ListWorkers(ctx context.Context) ([]api.WorkerInfo, error) {
 	drains, err := s.drains(ctx)
 	if err != nil {
 		return nil, err
 	}
+	others, err := s.others(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := append([]api.WorkerInfo{s.ownEngine()}, others.Engines(s.Engine.Clock().Now())...)
+	all = append(all, s.registry.With(&others).List(drains)...)
+	if s.Workers != nil {
+		all = append(all, s.Workers()...)
+	}
+	return all, nil
+}
+
+// ownEngine describes the engine of this server.
+func (s *Server) ownEngine() api.WorkerInfo {
 	now := s.Engine.Status()
 	own := api.WorkerInfo{
 		Name: now.Worker, State: api.WorkerIdle, Where: "server", Version: s.Version, Slots: now.Slots,
@@ -56,11 +71,7 @@ func (s *Server) ListWorkers(ctx context.Context) ([]api.WorkerInfo, error) {
 	case now.Running > 0:
 		own.State = api.WorkerBusy
 	}
-	all := append([]api.WorkerInfo{own}, s.registry.List(drains)...)
-	if s.Workers != nil {
-		all = append(all, s.Workers()...)
-	}
-	return all, nil
+	return own
 }
 
 // workers answers with the list of workers.
@@ -162,16 +173,20 @@ func (s *Server) workerJob(w http.ResponseWriter, r *http.Request) error {
 	return Reply(w, api.WorkerJob{Job: api.LeasedOf(&j), Tasks: listed(tasks)})
 }
 
-// takes returns the workers that take jobs of a state, for the explainer. On a store of several servers, workers of the
-// others are not known here.
+// takes returns the workers that take jobs of a state, for the explainer. On a store of several servers that announce
+// nothing, workers of the others are not known here.
 func (s *Server) takes(p job.KindState, labels []string) explain.Takes {
-	t := s.registry.Takes(p, labels)
-	answer := explain.Takes{Live: t.Live, Last: t.Last, Seen: t.Seen, Unknown: t.New || !s.Store.Properties().Exclusive}
-	drains, err := s.drains(context.Background())
+	ctx := context.Background()
+	others, errOthers := s.others(ctx)
+	t := s.registry.With(&others).Takes(p, labels)
+	answer := explain.Takes{Live: t.Live, Last: t.Last, Seen: t.Seen, Unknown: t.New || others.New() ||
+		errOthers != nil || s.Presence == nil && !s.Store.Properties().Exclusive}
+	answer.Live = append(answer.Live, enginesFor(others.Engines(s.Engine.Clock().Now()), p, labels)...)
+	drains, err := s.drains(ctx)
 	if err != nil {
 		answer.Unknown = true
 	}
-	for _, name := range t.Live {
+	for _, name := range answer.Live {
 		if _, ok := drains[name]; ok {
 			answer.Drained = append(answer.Drained, name)
 		}

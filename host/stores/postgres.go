@@ -63,7 +63,7 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 	}
 	return &Store{
 		Jobs: s, Closer: open, Installation: s.Installation(), Postgres: where, Location: Location(where),
-		Leads: s.Leads, Leader: s.Leader,
+		Leads: s.Leads, Leader: s.Leader, Presence: s,
 		Histories: s, Named: named{s}, Verify: s.Verify, Retries: s.Failures, Connections: s.Connections,
 		Instead: instead,
 	}, nil

@@ -31,6 +31,7 @@ type Store struct {
 	Leads  func() bool
 	Leader func(ctx context.Context) (name string, leads bool, err error)
 
+	Presence    Presence                // of the other servers of the store; nil: there are none
 	Waiting     func() int              // operations that wait for a commit
 	Retries     func() int64            // operations that were tried again
 	Connections func() (used, most int) // to the database
@@ -63,6 +64,12 @@ type Store struct {
 	// it, Instead is how the store is backed up.
 	Freeze  func(ctx context.Context, do func() error) error
 	Instead string
+}
+
+// Presence is what the servers of a store announce to each other; see [server.Presence].
+type Presence interface {
+	Announce(ctx context.Context, server string, text []byte) error
+	Announced(ctx context.Context, each func(server string, text []byte, age time.Duration)) error
 }
 
 // Lives finds lifecycles by kind.

@@ -18,9 +18,9 @@ import (
 type Keyed func(other bool, key string) *http.Request
 
 // CheckKeys holds every route that creates a job against the rule of idempotency keys: the header and the field are one
-// key of at most [job.MostName] bytes, a request that is sent again gets the job of the first, with 200 in place of 201 and
-// the header Idempotency-Replayed, and a key that was used for something else is refused. Without a key each request makes a job, which is the control. The table is by
-// route; new work must be in it.
+// key of at most [job.MostName] bytes, a request that is sent again gets the job of the first, with 200 in place of 201
+// and the header Idempotency-Replayed, and a key that was used for something else is refused. Without a key each request
+// makes a job, which is the control. The table is by route; new work must be in it.
 func CheckKeys(t *testing.T, w *Harness, routes []server.Route, keyed map[string]Keyed) {
 	for _, r := range routes {
 		route := r.Method + " " + r.Pattern
@@ -71,7 +71,8 @@ func checkKey(w *Harness, route string, request Keyed) {
 		if answer.StatusCode == http.StatusSeeOther { // of a form: it leads to the job
 			id = answer.Header.Get("Location")
 		}
-		return made{answer.StatusCode, answer.Header.Get("Location"), id, answer.Header.Get("Idempotency-Replayed")}, text
+		h := answer.Header
+		return made{answer.StatusCode, h.Get("Location"), id, h.Get("Idempotency-Replayed")}, text
 	}
 	key := strings.Repeat("k", job.MostName-len(route)) + route
 	first, text := ask(false, key, "")

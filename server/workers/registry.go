@@ -24,7 +24,8 @@ type Registry struct {
 	now   func() time.Time
 	began time.Time
 
-	mu      sync.Mutex // guards workers
+	news    chan struct{} // has a value if a worker is new or claims from other states; nil: it is not reported
+	mu      sync.Mutex    // guards workers
 	workers map[string]*worker
 }
 
@@ -34,18 +35,28 @@ type worker struct {
 	seen  time.Time // its last request
 	polls int       // claims that wait for jobs
 	has   map[job.ID]int64
+	busy  bool // it has jobs from another server
 }
 
 // New makes an empty registry. now is the clock of the server.
 func New(now func() time.Time) *Registry {
-	return &Registry{now: now, began: now(), workers: map[string]*worker{}}
+	return &Registry{now: now, began: now(), workers: map[string]*worker{}, news: make(chan struct{}, 1)}
 }
+
+// News returns a channel that has a value after a worker was new, or claimed from other states or with other labels.
+func (r *Registry) News() <-chan struct{} { return r.news }
 
 // Claims notes that a worker requests jobs. The caller calls done with what was granted.
 func (r *Registry) Claims(c *api.Claim) (done func(granted []job.Job)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.see(c.Worker)
+	if !slices.Equal(w.claim.From, c.From) || !slices.Equal(w.claim.Labels, c.Labels) {
+		select {
+		case r.news <- struct{}{}:
+		default:
+		}
+	}
 	w.claim = *c
 	w.polls++
 	return func(granted []job.Job) {
@@ -150,7 +161,7 @@ func (r *Registry) List(drains map[string]job.Hold) []api.WorkerInfo {
 			Running: slices.Sorted(maps.Keys(w.has)), From: append([]job.KindState{}, c.From...),
 			Labels: append([]string{}, c.Labels...), Seen: w.seen,
 		}
-		if len(w.has) > 0 {
+		if len(w.has) > 0 || w.busy {
 			i.State = api.WorkerBusy
 		}
 		if h, ok := drains[name]; ok {

@@ -75,6 +75,27 @@ func ExampleOptions() {
 	// 0 <nil>
 }
 
+// Each server announces something to the others, such as the workers that send requests to it.
+func ExampleStore_Announce() {
+	ctx := context.Background()
+	database, remove := postgres.TemporaryDatabase()
+	defer remove()
+	store, err := postgres.Open(ctx, database, options)
+	check(err)
+	defer store.Close()
+	check(store.Announce(ctx, "north", []byte("2 workers")))
+	check(store.Announce(ctx, "north", []byte("3 workers")))
+	check(store.Announce(ctx, "south", []byte("no workers")))
+	err = store.Announced(ctx, func(server string, text []byte, age time.Duration) {
+		fmt.Println(server, string(text), age < time.Hour)
+	})
+	fmt.Println(err)
+	// Output:
+	// north 3 workers true
+	// south no workers true
+	// <nil>
+}
+
 // Verify reads all histories and the audit log, while the store is in use.
 func ExampleStore_Verify() {
 	ctx := context.Background()

@@ -15,8 +15,8 @@ const verified = 500
 // Verify checks the hash chain and the replay of a job's history, or of all jobs if id is empty, one after another
 // while the store continues. After all jobs it also checks the audit log. It calls wrong for each job with an invalid
 // history, with an error that names the entry that was changed or is missing, and without an ID for the audit log. It
-// returns the number of checked jobs and of the entries of their histories. The error only reports that the check itself
-// could not continue.
+// returns the number of checked jobs and of the entries of their histories. The error only reports that the check
+// itself could not continue.
 func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lifecycle.Table,
 	wrong func(job.ID, error)) (jobs, entries int64, err error) {
 	if id != "" {

@@ -112,8 +112,8 @@ func TestVerify(t *testing.T) {
 	s := openStore(t, whole, Options{})
 	workload(t, s, newDisk(t))
 	jobs, entries, err := s.Verify(t.Context(), "", lives, func(id job.ID, err error) { t.Error(id, err) })
-	if r, wrong := s.Fsck(t.Context(), lives, false); err != nil || wrong != nil || jobs != r.Jobs || entries != r.Events ||
-		entries <= jobs {
+	if r, wrong := s.Fsck(t.Context(), lives, false); err != nil || wrong != nil || jobs != r.Jobs ||
+		entries != r.Events || entries <= jobs {
 		t.Errorf("verify checked %d jobs and %d entries, %v; fsck %+v, %v", jobs, entries, err, r, wrong)
 	}
 	for name, spoil := range map[string]string{

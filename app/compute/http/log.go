@@ -136,7 +136,8 @@ func (l *outputs) start(stream string, offset int64, last string) error {
 	return nil
 }
 
-// within refuses to follow a stream from behind its end: its reader would wait for bytes that do not follow what it has. It is decided by the byte before the offset. A stream that cannot be read yet is refused, or waited for, later.
+// within refuses to follow a stream from behind its end: its reader would wait for bytes that do not follow what it
+// has. It is decided by the byte before the offset. A stream that cannot be read yet is refused, or waited for, later.
 func (l *outputs) within(ctx context.Context, j *job.Job) error {
 	for _, stream := range l.streams {
 		offset := l.offsets[stream]

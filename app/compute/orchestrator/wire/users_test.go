@@ -228,7 +228,8 @@ func TestRange(t *testing.T) {
 	want{"GET", "/download/1", 200, zipMedia, "0123456789", ""}.
 		check(t, ask(t, addr, "GET", "/download/1", "Range: bytes=3-5", `If-Range: "other"`))
 	want{"GET", "/download/1", 304, "", "", ""}.check(t, ask(t, addr, "GET", "/download/1", `If-None-Match: "abc"`))
-	if got := ask(t, addr, "GET", "/download/1", "Range: bytes=-0"); got.Code != http.StatusRequestedRangeNotSatisfiable {
+	got := ask(t, addr, "GET", "/download/1", "Range: bytes=-0")
+	if got.Code != http.StatusRequestedRangeNotSatisfiable {
 		t.Errorf("a suffix of no bytes: got %d", got.Code)
 	}
 	strict := listen(t, Users(b, Options{Compat: Strict}))

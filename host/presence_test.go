@@ -1,0 +1,69 @@
+package host
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/workers"
+)
+
+// TestWorkersOfAllServers: each server of a store lists the engines of all, and a worker that sent its requests to
+// another one, with what its claim has.
+func TestWorkersOfAllServers(t *testing.T) {
+	store, shared := newDatabase(t), t.TempDir()
+	a, err := sharing(t, store, shared, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := sharing(t, store, shared, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := func(r *Server) *client.Client {
+		c, err := client.New(r.URL, client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	ctx := t.Context()
+	third := workers.New(time.Now) // a server with a kind that these do not have
+	third.Claims(&api.Claim{Worker: "coach", N: 1, Version: "v2", Labels: []string{"gpu"},
+		From: []job.KindState{{Kind: "lab.check", State: "Queued"}}})(nil)
+	text, err := json.Marshal(third.Share(api.WorkerInfo{Name: "third/1", Where: "server"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.store.Presence.Announce(ctx, "third", text); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*Server{a, b} {
+		if err := r.server.Announce(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, r := range []*Server{a, b} {
+		all, err := to(r).Workers(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		engines := map[string]bool{}
+		var coach []api.WorkerInfo
+		for _, w := range all {
+			switch {
+			case w.Where == "server":
+				engines[w.Name] = true
+			case w.Name == "coach":
+				coach = append(coach, w)
+			}
+		}
+		if len(engines) != 3 || len(coach) != 1 || coach[0].Version != "v2" || coach[0].State != api.WorkerIdle ||
+			len(coach[0].Labels) != 1 {
+			t.Errorf("server %d lists %v and %+v", i, engines, coach)
+		}
+	}
+}

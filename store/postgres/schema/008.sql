@@ -1,0 +1,5 @@
+-- What each server announces to the others, such as the workers that send requests to it. A crash of the database may
+-- empty it: each server writes its row again.
+CREATE UNLOGGED TABLE announced (
+  server text PRIMARY KEY, at timestamptz NOT NULL, text bytea NOT NULL
+) WITH (fillfactor = 50);
