@@ -19,8 +19,8 @@ type Keyed func(other bool, key string) *http.Request
 
 // CheckKeys holds every route that creates a job against the rule of idempotency keys: the header and the field are one
 // key of at most [job.MostName] bytes, a request that is sent again gets the job of the first, with 200 in place of 201
-// and the header Idempotency-Replayed, and a key that was used for something else is refused. Without a key each request
-// makes a job, which is the control. The table is by route; new work must be in it.
+// and the header Idempotency-Replayed, and a key that was used for something else is refused. Without a key each
+// request makes a job, which is the control. The table is by route; new work must be in it.
 func CheckKeys(t *testing.T, w *Harness, routes []server.Route, keyed map[string]Keyed) {
 	for _, r := range routes {
 		route := r.Method + " " + r.Pattern
