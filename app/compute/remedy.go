@@ -43,6 +43,9 @@ func (a *App) remedies(j *job.Job) []job.Remedy {
 	case j.Cause == CauseRejected:
 		return append(all, job.Running("compute clone "+string(j.ID)+" --service NAME",
 			"runs it again as a new job of another service; a retry would be refused again"))
+	case a.Repeatable(j) != nil:
+		return append(all, job.Running("compute clone "+string(j.ID)+" --service NAME",
+			"runs it again as a new job of another service; a retry is refused: "+job.Reason(a.Repeatable(j))))
 	}
 	return append(all, job.Remedy{
 		Doc: "runs it again as a new job", Command: "stagepost retry " + string(j.ID), Method: "POST",

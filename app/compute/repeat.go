@@ -48,3 +48,31 @@ func (a *App) Repeat(ctx context.Context, id job.ID, change func(*Order)) (job.J
 	}
 	return u.Commit(ctx, o)
 }
+
+// Repeatable returns why a job cannot run again as it is; nil: it can. The route that runs it again, the page of the
+// job and the explanation all offer what it allows.
+func (a *App) Repeatable(j *job.Job) error {
+	spec, err := SpecOf(j)
+	if err != nil {
+		return err
+	}
+	refused := func(format string, args ...any) error {
+		return job.Errorf(job.Refused, "retry", j.ID, format, args...)
+	}
+	service := a.services[spec.Service]
+	switch {
+	case !j.Ended:
+		return refused("it has not ended (%s)", j.State)
+	case j.State == Cleaned:
+		return removed("retry", j.ID, j)
+	case service == nil:
+		return refused("there is no service %.80q any more (known: %s)", spec.Service, a.serviceNames())
+	}
+	if _, err := service.Effective(spec.Limits); err != nil {
+		return refused("%w", err)
+	}
+	if err := service.CheckCallback(spec.Callback); err != nil {
+		return refused("%w", err)
+	}
+	return nil
+}

@@ -21,6 +21,7 @@ import (
 type Compute interface {
 	Begin(ctx context.Context) (*compute.Upload, error)
 	Repeat(ctx context.Context, id job.ID, change func(*compute.Order)) (job.Job, error)
+	Repeatable(j *job.Job) error // why the job cannot run again as it is; nil: it can
 	Cancel(ctx context.Context, id job.ID, w compute.Request) (job.Job, error)
 	Clean(ctx context.Context, id job.ID, w compute.Request) (job.Job, error)
 	Results(j *job.Job) (*os.File, *compute.Results, error)

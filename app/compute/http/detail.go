@@ -36,7 +36,8 @@ type detailView struct {
 	More    bool   // it has more files
 	Removed string // why there are no files
 	Partial bool   // what it has made so far can be downloaded
-	Acts    bool   // the reader may run it again
+	Acts    bool   // the reader may do something about it
+	Again   bool   // the reader may run it again
 	Kept    bool   // its files are here
 	Cleans  bool   // there are files that the reader may remove
 	Reads   bool   // the reader may download files
@@ -74,6 +75,9 @@ func (s *Handlers) details(r *http.Request, j *api.Job) (d server.Details, err e
 	v.Kept = j.State != compute.Cleaned
 	v.Cleans = v.Acts && v.Kept && s.PermitsFor(r, http.MethodPost, "/api/v1/compute/jobs/{id}/clean", j.Owner)
 	v.Reads = s.PermitsFor(r, http.MethodGet, "/api/v1/compute/jobs/{id}/results", j.Owner)
+	if record, err := s.Store.Get(r.Context(), j.ID); err == nil {
+		v.Again = v.Acts && s.Compute.Repeatable(&record) == nil
+	}
 	var files api.ComputeFiles
 	switch err := s.pages.Get(r, path+"/files?limit=100", &files); job.KindOf(err) {
 	case "":

@@ -20,12 +20,10 @@ func (s *Handlers) retryCompute(w http.ResponseWriter, r *http.Request) error {
 			asked.Requires != nil || asked.Priority != nil || asked.Callback != nil ||
 			asked.Limits != (api.ComputeLimits{}):
 			return job.Errorf(job.Invalid, "retry", j.ID, "a retry changes nothing; clone makes a job with changes")
-		case !j.Ended:
-			return job.Errorf(job.Refused, "retry", j.ID, "it has not ended (%s)", j.State)
 		case j.State == compute.Completed && !asked.Confirm:
 			return job.Errorf(job.Refused, "retry", j.ID, "it has completed: confirm that it is to run again")
 		}
-		return nil
+		return s.Compute.Repeatable(j)
 	})
 }
 
