@@ -57,6 +57,12 @@ func (r *Request) Asks(v any, without ...string) error {
 		for _, name := range without {
 			delete(members, name)
 		}
+		for _, name := range []string{"requires", "tags"} { // their order means nothing
+			var list []string
+			if json.Unmarshal(members[name], &list) == nil && len(list) > 0 {
+				members[name], _ = json.Marshal(job.Tagged(list...)) // texts can be marshalled
+			}
+		}
 		if text, err = json.Marshal(members); err != nil {
 			return job.Errorf(job.Internal, "request", "", "%w", err)
 		}

@@ -96,8 +96,14 @@ func operation(r huma.Registry, o *Operation) *huma.Operation {
 		if status != http.StatusNoContent && status != http.StatusSwitchingProtocols {
 			answer.Content = content(r, of, media)
 		}
-		if status == o.status() || status == http.StatusOK {
+		switch status {
+		case o.status():
 			answer.Headers = o.sends()
+		case http.StatusOK: // to a request that was sent again, or to another question, which has none of them
+			answer.Headers = o.sends()
+			for _, h := range answer.Headers {
+				h.Required = false
+			}
 		}
 		h.Responses[strconv.Itoa(status)] = answer
 	}

@@ -26,11 +26,10 @@ import (
 func TestFlowOverTheAPI(t *testing.T) {
 	w := openFlows(t, nil)
 	first := 0
-	j := w.submit(client.FlowOrder{File: waits, Inputs: map[string]json.RawMessage{"who": json.RawMessage(`"bob"`)},
-		Key: "k", Priority: &first, Group: "maps", Actor: "ann", Note: "try"})
-	if again := w.submit(client.FlowOrder{File: waits,
-		Inputs: map[string]json.RawMessage{"who": json.RawMessage(`"bob"`)}, Key: "k"}); again.ID != j.ID ||
-		j.Kind != "flow" || j.Priority != 0 || j.Group != "maps" {
+	order := client.FlowOrder{File: waits, Inputs: map[string]json.RawMessage{"who": json.RawMessage(`"bob"`)},
+		Key: "k", Priority: &first, Group: "maps", Actor: "ann", Note: "try"}
+	j := w.submit(order)
+	if again := w.submit(order); again.ID != j.ID || j.Kind != "flow" || j.Priority != 0 || j.Group != "maps" {
 		t.Errorf("got %+v, then %s", j.Job, again.ID)
 	}
 	w.until(j.ID, waiting)
