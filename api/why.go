@@ -19,6 +19,8 @@ type Explanation struct {
 	Not      []string           `json:"not"`
 	Moves    []Move             `json:"moves"`
 	Chain    []job.Event        `json:"chain,omitempty"`
+	// what the next sweep does, whatever else keeps the job: its lease has expired, or its time in the state has ended
+	Next string `json:"next,omitempty"`
 	// of an ended job: the transition that ended it, and what happened
 	Rule     string `json:"rule,omitempty"`
 	Attempts string `json:"attempts"`

@@ -52,6 +52,7 @@ type jobView struct {
 	First    int64 // number of the first entry that the slider reaches
 	Blockers []blockerView
 	Queue    *api.QueuePosition // then
+	Next     string             // what the next sweep moves it for
 	Rule     string
 	Chain    []job.Event
 	Attempts string
@@ -232,8 +233,9 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 	v := jobView{Row: rowOf(kinds, in.Now, j), Progress: in.Job.Progress, Owners: strings.Join(nonEmpty(j.Group,
 		j.Owner), ", "),
 		Past: in.Entry > 0, At: in.Why.At, Entry: cmp.Or(in.Entry, j.Seq), First: 1, Queue: in.Why.Queue,
-		Rule: in.Why.Rule, Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not, Diagram: in.Diagram,
-		Spec: pretty(j.Spec), Data: pretty(j.Data), Log: in.Log, Page: in.Job.Links["page"],
+		Next: in.Why.Next, Rule: in.Why.Rule, Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not,
+		Diagram: in.Diagram,
+		Spec:    pretty(j.Spec), Data: pretty(j.Data), Log: in.Log, Page: in.Job.Links["page"],
 		Reorders: in.Reorders && !j.Ended && in.Entry == 0}
 	if v.Past {
 		j.Position, j.Message, v.Progress = in.Why.Position, "", nil

@@ -58,8 +58,8 @@ For a job that has ended it shows how it ended. With --at it shows a moment in t
 	return cmd
 }
 
-// Explain prints an explanation. In a pipe each line begins with what it is: state, reason, do, queue, move, step,
-// not.
+// Explain prints an explanation. In a pipe each line begins with what it is: state, next, reason, do, queue, move,
+// step, not.
 func (c *Commands) Explain(x *client.Explanation) error {
 	if c.Out.Mode == cli.ModePlain {
 		return c.explainPlain(x)
@@ -73,7 +73,10 @@ func (c *Commands) Explain(x *client.Explanation) error {
 		what = name + " (" + what + ")"
 	}
 	c.Out.Line("%s is %s", what, state)
-	if len(x.Blockers) == 0 && len(x.Chain) == 0 {
+	switch {
+	case x.Next != "":
+		c.Out.Line("  %s", c.Out.Local(x.Next))
+	case len(x.Blockers) == 0 && len(x.Chain) == 0:
 		c.Out.Line("  nothing keeps it: it moves in a moment")
 	}
 	shown := map[string]bool{}
@@ -96,6 +99,9 @@ func (c *Commands) Explain(x *client.Explanation) error {
 
 func (c *Commands) explainPlain(x *client.Explanation) error {
 	rows := [][]string{{"state", string(x.Position.State), string(x.Position.Outcome), x.Attempts}}
+	if x.Next != "" {
+		rows = append(rows, []string{"next", x.Next})
+	}
 	for _, b := range x.Blockers {
 		rows = append(rows, []string{"reason", b.Code, b.Sentence, c.Out.When(b.Since), c.Out.When(b.Until), b.Holder,
 			b.Remedy})

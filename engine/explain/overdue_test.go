@@ -32,10 +32,13 @@ func TestWhyOverdue(t *testing.T) {
 			t.Error("control: the worker has no claim")
 		}
 		time.Sleep(10 * time.Minute)
-		says(t, w.blocker(j.ID, explain.BlockClaim), began, time.Minute, -1, "a timer",
-			"the lease of worker far has expired at "+began.Add(time.Minute).UTC().Format(time.RFC3339)+
-				": the next sweep moves it", "the next sweep")
-		if not := strings.Join(w.why(j.ID).Not, "; "); strings.Contains(not, "sweep") {
+		x := w.why(j.ID)
+		want := "the lease of worker far has expired at " + began.Add(time.Minute).UTC().Format(time.RFC3339) +
+			": the next sweep moves it"
+		if x.Next != want || len(x.Blockers) > 0 {
+			t.Errorf("got %q and %+v, want %q", x.Next, x.Blockers, want)
+		}
+		if not := strings.Join(x.Not, "; "); strings.Contains(not, "sweep") {
 			t.Errorf("what does not keep it: %s", not)
 		}
 	})

@@ -69,8 +69,7 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Expla
 	}
 	now := e.engine.Status()
 	whyImpaired(now, &x)
-	if b := whyOverdue(&j, x.At); b != nil { // whatever else keeps it
-		x.Blockers = append(x.Blockers, *b)
+	if x.Next = overdue(&j, x.At); x.Next != "" {
 		if stopped := whyStopped(now); stopped != nil {
 			x.Blockers = append(x.Blockers, *stopped)
 		}
@@ -95,23 +94,18 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Expla
 	return x, nil
 }
 
-// whyOverdue returns what the next sweep moves the job for: a lease that has expired, or the end of its time in the
-// state. Nil if it is not overdue.
-func whyOverdue(j *job.Job, now time.Time) *job.Blocker {
-	b := &job.Blocker{Holder: "a timer", Remedy: "nothing: the next sweep moves it"}
+// overdue returns what the next sweep moves the job for: a lease that has expired, or the end of its time in the state;
+// "": it is not overdue.
+func overdue(j *job.Job, now time.Time) string {
 	switch {
 	case j.Claimed() && !j.Until.After(now):
-		b.Code, b.Since = BlockClaim, j.Until
-		b.Sentence = fmt.Sprintf("the lease of worker %s has expired at %s: the next sweep moves it", j.Worker,
+		return fmt.Sprintf("the lease of worker %s has expired at %s: the next sweep moves it", j.Worker,
 			j.Until.UTC().Format(time.RFC3339))
 	case !j.Expires.IsZero() && !j.Expires.After(now):
-		b.Code, b.Since = BlockTimer, j.Expires
-		b.Sentence = fmt.Sprintf("its time in %s has ended at %s: the next sweep moves it", j.State,
+		return fmt.Sprintf("its time in %s has ended at %s: the next sweep moves it", j.State,
 			j.Expires.UTC().Format(time.RFC3339))
-	default:
-		return nil
 	}
-	return b
+	return ""
 }
 
 // whyDueOrGated adds when the job is due, and its gate. A wait that the gate caused is reported by the gate alone.
