@@ -56,7 +56,7 @@ func (c *Commands) printHistory(entries []client.Event) error {
 			who = e.By.String()
 		}
 		rows[i] = []string{c.Out.When(e.At), string(e.Event), string(e.To), who,
-			strings.TrimPrefix(becauseOf(e), ": ")}
+			strings.TrimPrefix(BecauseOf(e), ": ")}
 	}
 	return c.Out.Table([]string{"AGE", "EVENT", "TO", "BY", "NOTE"}, rows)
 }

@@ -118,7 +118,7 @@ func (c *Commands) change(bar *cli.Bar, u *client.Update) error {
 			_, err := fmt.Fprintln(c.Out, strings.Join(append([]string{"event"}, fields...), "\t"))
 			return err
 		}
-		c.Out.Line("%s  %-10s %s%s", e.At.Local().Format("15:04:05"), e.Event, e.To, becauseOf(e))
+		c.Out.Line("%s  %-10s %s%s", e.At.Local().Format("15:04:05"), e.Event, e.To, BecauseOf(e))
 		return nil
 	}
 	done, total, text := Standing(u.Job)

@@ -207,8 +207,8 @@ func Because(cause, note string) string {
 	return text
 }
 
-// becauseOf is Because for an entry. The first entry of a history has no cause: there it is the digest of a request.
-func becauseOf(e *client.Event) string {
+// BecauseOf is Because for an entry. The first entry of a history has no cause: there it is the digest of a request.
+func BecauseOf(e *client.Event) string {
 	if e.Event == job.Create {
 		return Because("", e.Note)
 	}

@@ -105,12 +105,12 @@ func (c *commands) eventLine(e *client.Event) error {
 			Event *client.Event `json:"event"`
 		}{e})
 	}
-	said := strings.TrimSuffix(eventWords(e), ".") + jobs.Because(e.Cause, e.Note)
+	said := strings.TrimSuffix(eventWords(e), ".") + jobs.BecauseOf(e)
 	// a person took the timer's transition: its sentence is not what happened, and the note names him
 	early := e.Actor != "" && e.Event == compute.Clean
 	switch {
 	case early:
-		said = "Its files are removed" + jobs.Because(e.Cause, e.Note)
+		said = "Its files are removed" + jobs.BecauseOf(e)
 	case e.Actor != "":
 		said += fmt.Sprintf(" (%s, %s)", e.By.String(), e.Actor)
 	}
