@@ -24,6 +24,16 @@ func (r *Server) healthy() error {
 	return nil
 }
 
+// serves returns why the server cannot do what requests ask for: it is not healthy, or its store refuses operations. A
+// restart would not help against the latter.
+func (r *Server) serves() error {
+	err := r.healthy()
+	if err == nil && r.store.Fault != nil {
+		err = r.store.Fault()
+	}
+	return err
+}
+
 // Probe asks whether the server really works: the sweep gets on, and the store's commit loop answers before ctx ends.
 func (r *Server) Probe(ctx context.Context) error {
 	if err := r.healthy(); err != nil {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -267,5 +268,47 @@ func TestStoreConnections(t *testing.T) {
 	defer st.Closer.Close()
 	if _, most := st.Connections(); most != 3 {
 		t.Errorf("%d connections may read, want 3", most)
+	}
+}
+
+// TestDatabaseErrorsNameTheSetting: an error of the database at the start names the setting, and not the password.
+func TestDatabaseErrorsNameTheSetting(t *testing.T) {
+	u, err := url.Parse(newDatabase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown, missing := *u, *u
+	unknown.User = url.UserPassword("nobody-here", "hunter2")
+	missing.User, missing.Path = url.UserPassword("postgres", "hunter2"), "/nowhere"
+	for what, address := range map[string]string{
+		"an unknown user": unknown.String(), "no such database": missing.String(),
+		"a wrong parameter": "postgres://ann:hunter2@127.0.0.1:1/jobs?connect_timeout=hunter",
+	} {
+		_, err := sharing(t, address, t.TempDir(), t.TempDir())
+		if err == nil || !strings.Contains(err.Error(), "the setting store (") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestHealthOfRefusingStore: health reports a store that refuses operations. A probe does not: a restart does not help.
+func TestHealthOfRefusingStore(t *testing.T) {
+	r, err := sharing(t, newDatabase(t), t.TempDir(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.serves(); err != nil {
+		t.Errorf("control: %v", err)
+	}
+	r.store.Fault = func() error { return errors.New("it accepts no writes") }
+	if err := r.serves(); err == nil || r.Probe(t.Context()) != nil {
+		t.Errorf("got %v, a probe gives %v", err, r.Probe(t.Context()))
+	}
+	api, err := client.New(r.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.Health(t.Context()); err == nil || !strings.Contains(err.Error(), "it accepts no writes") {
+		t.Errorf("health: %v", err)
 	}
 }

@@ -46,12 +46,12 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 	}
 	s, err := postgres.Open(ctx, where, postgres.Options{Name: o.Name, OnFailure: o.OnFailure,
 		Patience: o.Patience, Connections: o.Connections, Migrates: o.Migrates, ReadOnly: o.ReadOnly})
-	if job.KindOf(err) == job.Unavailable {
-		err = fmt.Errorf("the database %s of the setting store cannot be reached: start its server, or correct the "+
+	switch {
+	case job.KindOf(err) == job.Unavailable:
+		return nil, fmt.Errorf("the database %s of the setting store cannot be reached: start its server, or correct the "+
 			"setting: %w", Location(where), err)
-	}
-	if err != nil {
-		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("the setting store (%s): %w", Location(where), err)
 	}
 	open = append(open, s)
 	if o.Migrates {
@@ -64,7 +64,7 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 	return &Store{
 		Jobs: s, Closer: open, Installation: s.Installation(), Postgres: where, Location: Location(where),
 		Leads: s.Leads, Leader: s.Leader, Presence: s,
-		Histories: s, Named: named{s}, Verify: s.Verify, Retries: s.Failures, Connections: s.Connections,
+		Histories: s, Named: named{s}, Verify: s.Verify, Retries: s.Failures, Fault: s.Fault, Connections: s.Connections,
 		Instead: instead,
 	}, nil
 }

@@ -34,6 +34,7 @@ type Store struct {
 	Presence    Presence                // of the other servers of the store; nil: there are none
 	Waiting     func() int              // operations that wait for a commit
 	Retries     func() int64            // operations that were tried again
+	Fault       func() error            // why the store refuses operations at present; nil: it does not
 	Connections func() (used, most int) // to the database
 	Location    string                  // of the database, for people
 	Postgres    string                  // the URL of the database with the password, for databases of applications

@@ -16,6 +16,7 @@ const (
 	DivisionByZero   = "22012"
 	DiskFull         = "53100"
 	LockNotAvailable = "55P03" // after lock_timeout
+	ReadOnly         = "25006" // a write on a standby, or with default_transaction_read_only
 )
 
 // State returns the condition that PostgreSQL reports; "" for another error.
@@ -37,7 +38,7 @@ func Temporary(err error) bool {
 	}
 	if errors.As(err, &e) {
 		switch e.Code {
-		case LockNotAvailable, "53300", "53200", "25P03", "25006": // too many clients, memory, idle, read-only
+		case LockNotAvailable, ReadOnly, "53300", "53200", "25P03": // too many clients, memory, idle
 			return true
 		}
 		// connection, transaction rollback (serialization, deadlock), operator intervention

@@ -14,12 +14,13 @@ const (
 )
 
 // Repeat calls do again after a connection was lost or the server refused one for a time, as long as it is within a
-// time after the first call. It does not wait for a database that cannot be reached: the setting may name a wrong one.
+// time after the first call. It does not wait for a database that cannot be reached or that accepts no writes: the
+// setting may name a wrong one.
 func Repeat(ctx context.Context, within time.Duration, do func() error) error {
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		err := do()
-		if err == nil || !Temporary(err) || unreached(err) || time.Since(began)+pause > within {
+		if err == nil || !Temporary(err) || unreached(err) || State(err) == ReadOnly || time.Since(began)+pause > within {
 			return err
 		}
 		select {

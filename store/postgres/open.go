@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -36,6 +37,7 @@ type Store struct {
 	installation     string
 	alone            *pgx.Conn // has the lock of all servers; nil: the store is shared
 	failures         atomic.Int64
+	refuses          atomic.Bool // the last transaction failed because the database accepts no writes
 	touched, visited atomic.Int64
 	leads            atomic.Bool
 	others           atomic.Bool // there may be other servers
@@ -116,9 +118,11 @@ func (s *Store) begin(ctx context.Context) (err error) {
 			_ = conn.Close(ctx) // all is committed, or begin has failed
 		}
 	}()
-	var fsync, encoding string
-	const settings = "SELECT current_setting('fsync'), current_setting('server_encoding')"
-	if err := conn.QueryRow(ctx, settings).Scan(&fsync, &encoding); err != nil {
+	var fsync, encoding, reads string
+	var standby bool
+	const settings = `SELECT current_setting('fsync'), current_setting('server_encoding'),
+ current_setting('transaction_read_only'), pg_is_in_recovery()`
+	if err := conn.QueryRow(ctx, settings).Scan(&fsync, &encoding, &reads, &standby); err != nil {
 		return err
 	}
 	if encoding != "UTF8" {
@@ -134,6 +138,15 @@ func (s *Store) begin(ctx context.Context) (err error) {
 			return err
 		}
 		return s.admit(ctx, conn)
+	}
+	switch {
+	case standby:
+		return job.Errorf(job.Refused, "open", "", "the database server is a standby, which accepts no writes: name the "+
+			"primary, or all servers and target_session_attrs=read-write")
+	case reads == "on":
+		return job.Errorf(job.Refused, "open", "", "the database has default_transaction_read_only = on and accepts no "+
+			"writes: set it to off (ALTER DATABASE %s RESET default_transaction_read_only; also for the user, and in "+
+			"postgresql.conf)", pgx.Identifier{s.config.ConnConfig.Database}.Sanitize())
 	}
 	if err := migrate(ctx, conn); err != nil {
 		return err
@@ -203,6 +216,18 @@ func (s *Store) unknown(names []string) bool {
 		_, known := s.names.Load(name)
 		return !known
 	})
+}
+
+// errReadOnly explains why a database refuses transactions that it accepted before.
+var errReadOnly = errors.New("the database accepts no writes: it is a standby, as after a failover, or has " +
+	"default_transaction_read_only = on; the server tries again on new connections")
+
+// Fault returns why the database accepts no operations at present, as far as the last one shows it; nil: it does.
+func (s *Store) Fault() error {
+	if s.refuses.Load() {
+		return job.Errorf(job.Unavailable, "store", "", "%w", errReadOnly)
+	}
+	return nil
 }
 
 func (s *Store) noteFailure(err error) {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"io"
 	"maps"
@@ -157,6 +158,7 @@ func (w *writer) retry(ops []*operation) (rest []*operation, err error) {
 				return ops, job.Errorf(job.Internal, "store", "", "transaction %d of this server exists", w.seq)
 			}
 			w.sure = w.seq
+			w.s.refuses.Store(false)
 			w.s.committed(next, ops)
 			return nil, nil
 		}
@@ -186,6 +188,12 @@ func (w *writer) retry(ops []*operation) (rest []*operation, err error) {
 		}
 		if errors.Is(err, errUncommitted) {
 			continue
+		}
+		if pg.State(err) == pg.ReadOnly { // the connections lead to a server that is no primary any more
+			err = fmt.Errorf("%w: %w", errReadOnly, err)
+			w.s.refuses.Store(true)
+			w.disconnect()
+			w.s.pool.Reset()
 		}
 		w.s.noteFailure(err)
 		if errors.Is(err, errRenumbered) {
