@@ -130,7 +130,7 @@ type givenLimits struct {
 }
 
 // limit puts the limits of a kind in force for its states, in place of those of the claim before. That is quick if they
-// are the same; otherwise it visits all lanes.
+// are the same; otherwise it visits all lanes of the kind.
 func (q *Queue) limit(kind job.Kind, given []*job.Limit) {
 	have := q.limits[kind]
 	q.visits += int64(len(given))
@@ -162,9 +162,9 @@ const mostUnused = 8
 // newLimit counts the jobs of a limit.
 func (q *Queue) newLimit(m *job.Limit) *limit {
 	t := &limit{Limit: *m, shares: map[shareKey]*share{}, blocking: map[int]map[*share]struct{}{}}
-	q.visits += int64(len(q.lanes))
+	q.visits += int64(len(q.ofKind[m.Kind]))
 	t.Guard, t.Occupy = slices.Clone(m.Guard), slices.Clone(m.Occupy)
-	for _, l := range q.lanes {
+	for l := range q.ofKind[m.Kind] {
 		if one, ok := t.member(l); ok {
 			l.members = append(l.members, one)
 			one.guard(l.home)
@@ -182,8 +182,8 @@ func (q *Queue) newLimit(m *job.Limit) *limit {
 func (q *Queue) forgetLimits(kind job.Kind, n int) {
 	gone := q.limits[kind][n:]
 	q.limits[kind] = slices.Clone(q.limits[kind][:n])
-	q.visits += int64(len(q.lanes))
-	for _, l := range q.lanes {
+	q.visits += int64(len(q.ofKind[kind]))
+	for l := range q.ofKind[kind] {
 		l.members = slices.DeleteFunc(l.members, func(m member) bool { return slices.Contains(gone, m.of) })
 	}
 	old := func(s *share) bool { return slices.Contains(gone, s.of) }

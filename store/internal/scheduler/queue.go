@@ -26,11 +26,12 @@ type Queue struct {
 	states     map[*state]struct{} // all that kindStates have
 	asked      []*state            // those of the last claim
 	lanes      map[laneKey]*lane
-	delayed    byTime           // unclaimed, not due yet
-	timers     byTime           // by Expires
-	claimed    []*entry         // in any order
-	turns      map[string]*turn // by owner
-	turn       int64            // number of jobs granted
+	ofKind     map[job.Kind]map[*lane]struct{} // the same, by kind
+	delayed    byTime                          // unclaimed, not due yet
+	timers     byTime                          // by Expires
+	claimed    []*entry                        // in any order
+	turns      map[string]*turn                // by owner
+	turn       int64                           // number of jobs granted
 	tally      map[tallyKey]*tally
 	sets       map[string]*tagSet  // by their text
 	suspect    map[*entry]struct{} // unclaimed suspects, all in lanes of suspects
@@ -107,7 +108,7 @@ const large = 64
 func New() *Queue {
 	return &Queue{
 		entries: map[job.ID]*entry{}, kindStates: map[job.KindState]*kindState{}, states: map[*state]struct{}{},
-		lanes:   map[laneKey]*lane{},
+		lanes: map[laneKey]*lane{}, ofKind: map[job.Kind]map[*lane]struct{}{},
 		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int32 { return &e.late }},
 		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int32 { return &e.tick }},
 		turns:   map[string]*turn{}, tally: map[tallyKey]*tally{},
@@ -332,6 +333,10 @@ func (q *Queue) newLane(key laneKey) *lane {
 	t.lanes++
 	l := &lane{laneKey: key, turn: t, slot: -1}
 	q.lanes[key] = l
+	if q.ofKind[key.Kind] == nil {
+		q.ofKind[key.Kind] = map[*lane]struct{}{}
+	}
+	q.ofKind[key.Kind][l] = struct{}{}
 	q.join(l)
 	s.enter(l)
 	return l
@@ -340,6 +345,9 @@ func (q *Queue) newLane(key laneKey) *lane {
 // drop removes a lane without jobs. The turns of owners without jobs are kept until they are many.
 func (q *Queue) drop(l *lane) {
 	delete(q.lanes, l.laneKey)
+	if delete(q.ofKind[l.Kind], l); len(q.ofKind[l.Kind]) == 0 {
+		delete(q.ofKind, l.Kind)
+	}
 	l.dropped, l.next = true, nil
 	l.home.state.leave(l)
 	l.part()
