@@ -32,8 +32,9 @@ const (
 	CallbackPath = oidcPath + "/callback"
 	firstPath    = server.SignInPath + "/first/"
 	noReason     = "people sign in and out"
-	policy       = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-	mostForm     = 16 << 10 // bytes
+	policy       = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; " +
+		"frame-ancestors 'none'"
+	mostForm = 16 << 10 // bytes
 )
 
 // Part gives the routes of sign-in. A nil app is enough to list them; they then refuse every request.
