@@ -157,6 +157,73 @@ func TestTooLarge(t *testing.T) {
 	sound(t, s)
 }
 
+// A claim of many large jobs grants them all, in several multis; so does a renewal. The control: the change of one job that is as large as
+// they are together is refused.
+func TestClaimOfLargeJobs(t *testing.T) {
+	srv := zktest.Shared(t)
+	s := open(t, srv, zookeeper.Options{})
+	const jobs, size = 30, 100_000
+	for i := range jobs {
+		one := made(fmt.Sprintf("tst_%02d", i), "")
+		one.Job.Spec = []byte(`"` + strings.Repeat("x", size) + `"`)
+		if _, err := s.Create(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claimed, err := s.Claim(t.Context(), job.Claim{Worker: "w1", N: jobs, Now: time.Now().Add(time.Hour), Lease: time.Hour,
+		From: []job.KindState{{Kind: "storetest.step", State: storetest.Step.Start().State}}})
+	if err != nil || len(claimed) != jobs {
+		t.Errorf("%d jobs, %v", len(claimed), err)
+	}
+	renewal := job.Renewal{Worker: "w1", Now: time.Now().Add(time.Hour), Lease: 2 * time.Hour}
+	for i := range claimed {
+		renewal.Leases = append(renewal.Leases, job.Lease{Job: claimed[i].ID, Epoch: claimed[i].Epoch})
+	}
+	if lost, err := s.Renew(t.Context(), renewal); err != nil || len(lost) > 0 {
+		t.Errorf("a renewal: lost %v, %v", lost, err)
+	}
+	results, err := s.Commit(t.Context(), job.Change{Job: "tst_00", Version: 2,
+		Set: job.Fields{Data: []byte(`"` + strings.Repeat("x", jobs*size) + `"`)}})
+	if err != nil || job.KindOf(results[0].Err) != job.Refused {
+		t.Errorf("control: %v", err)
+	}
+	s.Close()
+	s = open(t, srv, zookeeper.Options{})
+	for i := range jobs {
+		j, err := s.Get(t.Context(), job.ID(fmt.Sprintf("tst_%02d", i)))
+		if err != nil || j.Worker != "w1" || len(j.Spec) != size+2 {
+			t.Errorf("%s is claimed by %q, %v", j.ID, j.Worker, err)
+		}
+	}
+	sound(t, s)
+}
+
+// Large messages are taken and settled together, in several multis.
+func TestLargeMessages(t *testing.T) {
+	s := open(t, zktest.Shared(t), zookeeper.Options{})
+	const messages, size = 20, 100_000
+	for i := range messages {
+		one := made(fmt.Sprintf("tst_%02d", i), "")
+		one.Outbox = []job.Message{{Key: fmt.Sprint("m", i), Topic: "mail", Job: one.Job.ID,
+			Body: []byte(`"` + strings.Repeat("x", size) + `"`)}}
+		if _, err := s.Create(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken, err := s.Take(t.Context(), job.Taking{Topics: []string{"mail"}, N: messages, Lease: time.Minute,
+		Now: time.Now().Add(time.Hour)})
+	if err != nil || len(taken) != messages {
+		t.Fatalf("%d messages, %v", len(taken), err)
+	}
+	for i := range taken {
+		taken[i].Settled = job.Delivered
+	}
+	if err := s.Settle(t.Context(), taken...); err != nil {
+		t.Error(err)
+	}
+	sound(t, s)
+}
+
 // A node that another program has damaged is reported when the store is opened.
 func TestDamaged(t *testing.T) {
 	for _, path := range []string{"/stagepost/jobs/tst_1", "/stagepost/jobs/tst_1/history-000000",

@@ -142,7 +142,7 @@ func (s *Store) attempt(calls []*call) (n int, again bool) {
 	r := &records{s: s, replica: s.r}
 	for n < len(calls) && r.refused == nil && r.failed == nil && r.bytes < session.MostBytes/2 {
 		c := calls[n]
-		r.ctx, c.failed, c.hints = context.WithoutCancel(c.ctx), nil, nil
+		r.ctx, r.apart, c.failed, c.hints = context.WithoutCancel(c.ctx), false, nil, nil
 		c.op(r)
 		for _, j := range slices.Clone(r.ledger.Touched()) {
 			c.hints = append(c.hints, job.HintOf(&j))
@@ -195,6 +195,7 @@ type records struct {
 	ctx     context.Context // of the operation
 	pending []session.Op    // what was applied in memory and is not written
 	bytes   int             // of pending
+	apart   bool            // what the operation changes need not be written together: it is a claim, or its like
 	calls   int             // that were carried out in memory
 	written int             // of them, the first ones: all that they changed is written
 	multis  int             // that were made
@@ -218,15 +219,35 @@ func (r *records) Write(w *rules.Writes) error {
 	if r.s.mirror != nil {
 		return r.writeShown(w)
 	}
-	ops, err := operations(r.s.root, r.replica, w, nil)
+	made, err := operations(r.s.root, r.replica, w, nil)
 	if err != nil {
 		r.refused = err
 		return err
 	}
-	if err := r.add(ops...); err != nil {
+	if err := r.addAll(made); err != nil {
 		return err
 	}
 	r.apply(w)
+	return nil
+}
+
+// addAll adds the operations of an operation of the store to the next multi. If they exceed one, and need not be made
+// together, it adds them to several, each with whole jobs and messages.
+func (r *records) addAll(made *writer) error {
+	if !r.apart || session.Size(made.ops) <= session.MostBytes-margin {
+		return r.add(made.ops...)
+	}
+	parts := made.parts()
+	for _, ops := range parts {
+		if session.Size(ops) > session.MostBytes-margin { // before any of them is added
+			return r.add(ops...)
+		}
+	}
+	for _, ops := range parts {
+		if err := r.add(ops...); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -170,15 +170,15 @@ func (r *records) writeShown(w *rules.Writes) error {
 		if err != nil {
 			return r.refuse(w, unavailable("commit", err))
 		}
-		ops, err := operations(r.s.root, r.replica, w, c)
+		made, err := operations(r.s.root, r.replica, w, c)
 		if err != nil {
 			r.refused = err
 			return err
 		}
 		if len(shown) == 0 {
-			err = r.add(ops...)
+			err = r.addAll(made)
 		} else {
-			err = r.alone(append(ops, shown...))
+			err = r.alone(append(made.ops, shown...))
 		}
 		if err == nil {
 			r.apply(w)

@@ -13,6 +13,7 @@ import (
 // Take is part of job.Store.
 func (s *Store) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
 	return do(s, ctx, func(r *records) (all []job.Message, err error) {
+		r.apart = true
 		for n := t.N; ; n -= perMulti {
 			part := t
 			part.N = min(n, perMulti)
@@ -29,7 +30,10 @@ func (s *Store) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
 
 // Settle is part of job.Store.
 func (s *Store) Settle(ctx context.Context, messages ...job.Message) error {
-	_, err := do(s, ctx, func(r *records) (bool, error) { return true, r.ledger.Settle(r, messages) })
+	_, err := do(s, ctx, func(r *records) (bool, error) {
+		r.apart = true
+		return true, r.ledger.Settle(r, messages)
+	})
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
+	"github.com/stagepost/stagepost/store/internal/rules"
 	"github.com/stagepost/stagepost/store/internal/watchers"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
 )
@@ -142,26 +143,21 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 
 // Claim is part of job.Store.
 func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
-	return do(s, ctx, func(r *records) (all []job.Job, err error) {
-		for n := c.N; ; n -= perMulti {
-			part := c
-			part.N = min(n, perMulti)
+	return do(s, ctx, func(r *records) ([]job.Job, error) {
+		r.apart = true
+		return rules.InParts(&c, perMulti, func(part *job.Claim) ([]job.Job, error) {
+			own := *part
 			if r.s.mirror != nil {
-				if free, err := r.passBusy(&part); !free {
-					return all, err
+				if free, err := r.passBusy(&own); !free {
+					return nil, err
 				}
 			}
-			jobs, err := ledger.Owned(r.ledger.Claim(r, &part))
+			jobs, err := ledger.Owned(r.ledger.Claim(r, &own))
 			if refused(err) { // another program was faster: the next claim finds that
-				return all, nil
+				return nil, nil
 			}
-			if err != nil {
-				return nil, err
-			}
-			if all = append(all, jobs...); len(jobs) < part.N || n <= perMulti {
-				return all, nil
-			}
-		}
+			return jobs, err
+		})
 	})
 }
 
@@ -173,6 +169,7 @@ func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast,
 // Renew is part of job.Store.
 func (s *Store) Renew(ctx context.Context, c job.Renewal) ([]job.Lease, error) {
 	return do(s, ctx, func(r *records) (lost []job.Lease, err error) {
+		r.apart = true
 		for leases := range slices.Chunk(c.Leases, perMulti) {
 			part := c
 			part.Leases = leases

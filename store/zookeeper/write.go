@@ -14,6 +14,7 @@ type writer struct {
 	root
 	r    *replica
 	ops  []session.Op
+	each []int          // the index of the first operation of each job and message; the last one has the rest
 	made map[string]int // of nodes that are created by this multi, or set: the index of the operation
 	err  error          // a text cannot be written
 }
@@ -37,7 +38,7 @@ func (w *writer) put(path string, data []byte, exists bool) {
 
 // operations returns what a multi writes. c has the nodes of another system that show the records; nil: none do. A text
 // that is not UTF-8 is Invalid, because nodes have JSON.
-func operations(at root, r *replica, of *rules.Writes, c *Changes) ([]session.Op, error) {
+func operations(at root, r *replica, of *rules.Writes, c *Changes) (*writer, error) {
 	shown := map[job.ID]*Shown{}
 	if c != nil {
 		for _, one := range c.Records {
@@ -51,6 +52,7 @@ func operations(at root, r *replica, of *rules.Writes, c *Changes) ([]session.Op
 	events := map[job.ID][]job.Event{}
 	fresh := map[job.ID]int64{}
 	for _, jw := range of.Jobs {
+		w.each = append(w.each, len(w.ops))
 		if jw.After == nil {
 			w.purge(jw.Before)
 			continue
@@ -84,10 +86,24 @@ func operations(at root, r *replica, of *rules.Writes, c *Changes) ([]session.Op
 	}
 	for i := range of.Messages {
 		m := &of.Messages[i]
+		w.each = append(w.each, len(w.ops))
 		w.put(w.message(m.Number), encodeMessage(m), r.messages[m.Key] != nil)
 	}
 	w.rest(of, rows)
-	return w.ops, w.err
+	return w, w.err
+}
+
+// parts returns the operations of each job and message, for multis of their own.
+func (w *writer) parts() [][]session.Op {
+	all := make([][]session.Op, len(w.each))
+	for i, from := range w.each {
+		to := len(w.ops)
+		if i+1 < len(w.each) {
+			to = w.each[i+1]
+		}
+		all[i] = w.ops[from:to]
+	}
+	return all
 }
 
 // replaces reports whether the encoder replaced bytes of a text that is not UTF-8: by the escape \ufffd, which it uses
