@@ -202,7 +202,7 @@ func (l *ComputeLimits) set(name, value string) error {
 	return fmt.Errorf("there is no limit %.40q (known: wall, cpu, memory, disk, output, processes, cores, files)", name)
 }
 
-// unset refuses a limit of 0, which is not sent: the limit of the service would apply in its place.
+// unset refuses a limit of 0, which is not sent: the limit of the service would apply.
 func unset(zero bool) error {
 	if zero {
 		return errors.New("it must be more than 0; without it, the limit of the service applies")

@@ -44,7 +44,8 @@ func TestComputeLimits(t *testing.T) {
 	if err != nil || again != want || !strings.Contains(string(text), `"wall":600,`) {
 		t.Errorf("%s became %+v, %v", text, again, err)
 	}
-	for _, text := range []string{"wall=0s", "cpu=0s", "memory=0", "disk=0", "output=0", "processes=0", "cores=0", "files=0", "wall=1h,wall=0s",
+	for _, text := range []string{"wall=0s", "cpu=0s", "memory=0", "disk=0", "output=0", "processes=0", "cores=0",
+		"files=0", "wall=1h,wall=0s",
 		"", "wall", "wall=", "speed=1", "cores=-1", "cores=NaN", "files=x", "disk=1G",
 		"memory=-1"} {
 		if got, err := api.ParseComputeLimits(text); err == nil {

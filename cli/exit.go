@@ -109,7 +109,7 @@ func (c *Call) ownCode(err error) (n int, known bool) {
 }
 
 // Printed is Exit for a command that has printed all. If its output was lost, that is an error, whether or not the
-// command looked at the errors of its writes. A pipe whose reader has ended is none that needs a message.
+// command checked the errors of its writes. A pipe whose reader has ended is none that needs a message.
 func (c *Call) Printed(err error) int {
 	_ = c.Out.Flush() // Lost has its error
 	lost := c.Out.Lost()

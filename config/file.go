@@ -131,20 +131,20 @@ func (s Setting) checkEntry(e entry) error {
 func (s Setting) checkShape(e entry) error {
 	switch {
 	case e.kind == tree.Mapping && s.List:
-		return fmt.Errorf("%s: it must be a list (%s: [a, b]) or a text with commas (%[2]s: a,b), not a mapping", s.Name,
+		return fmt.Errorf("%s: it must be a list (%[1]s: [a, b]) or a text with commas (%[1]s: a,b), not a mapping",
 			s.Name)
 	case e.kind == tree.Mapping:
-		return fmt.Errorf("%s: it must be one value, %s, not a mapping", s.Name, s.wants())
+		return fmt.Errorf("%s: it must be one value, %s, not a mapping", s.Name, s.form())
 	case e.kind == tree.List && !s.List:
-		return fmt.Errorf("%s: it must be one value, %s, not a list", s.Name, s.wants())
+		return fmt.Errorf("%s: it must be one value, %s, not a list", s.Name, s.form())
 	case e.item != "":
 		return fmt.Errorf("%s: %s", s.Name, e.item)
 	}
 	return nil
 }
 
-// wants states what the value of the setting is.
-func (s Setting) wants() string {
+// form states what the value of the setting is.
+func (s Setting) form() string {
 	switch s.Value.Interface().(type) {
 	case string:
 		if n := len(s.Choices); n > 0 {

@@ -289,7 +289,8 @@ func TestStopLeavesADeliveryThatRunsOn(t *testing.T) {
 					}
 					return
 				}
-				if job.KindOf(err) != job.Internal || !strings.Contains(err.Error(), m.Key+" (mail)") || m.Settled != "" {
+				if job.KindOf(err) != job.Internal || !strings.Contains(err.Error(), m.Key+" (mail)") ||
+					m.Settled != "" {
 					t.Errorf("got %v, %+v", err, m)
 				}
 				var p postbox

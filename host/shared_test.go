@@ -285,7 +285,8 @@ func TestDatabaseErrorsNameTheSetting(t *testing.T) {
 		"a wrong parameter": "postgres://ann:hunter2@127.0.0.1:1/jobs?connect_timeout=hunter",
 	} {
 		_, err := sharing(t, address, t.TempDir(), t.TempDir())
-		if err == nil || !strings.Contains(err.Error(), "the setting store (") || strings.Contains(err.Error(), "hunter2") {
+		if err == nil || !strings.Contains(err.Error(), "the setting store (") ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

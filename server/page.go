@@ -33,8 +33,8 @@ var pageTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 	"clock": func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
 }).ParseFS(pages, "pages/*.html"))
 
-// Policies of HTML answers. Pages load our style sheet, our icon and nothing else; a report as HTML carries its style in
-// itself.
+// Policies of HTML answers. Pages load our style sheet, our icon and nothing else; a report as HTML carries its style
+// in itself.
 const (
 	pagePolicy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; " +
 		"frame-ancestors 'none'"

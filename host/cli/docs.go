@@ -59,7 +59,8 @@ func cliPage(root *cobra.Command) string {
 	b.WriteString("| exit code | meaning |\n|---|---|\n")
 	for _, row := range [][2]string{
 		{"0", "done"},
-		{"1", "anything else: no server, output that cannot be written, a fault found by admin fsck, admin verify or lint"},
+		{"1", "anything else: no server, output that cannot be written, a fault found by admin fsck, admin verify " +
+			"or lint"},
 		{"2", "wrong usage, or an invalid value"},
 		{"3", "not found, or deleted"},
 		{"4", "refused by the lifecycle or a rule; or it changed meanwhile"},

@@ -48,8 +48,8 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 		Patience: o.Patience, Connections: o.Connections, Migrates: o.Migrates, ReadOnly: o.ReadOnly})
 	switch {
 	case job.KindOf(err) == job.Unavailable:
-		return nil, fmt.Errorf("the database %s of the setting store cannot be reached: start its server, or correct the "+
-			"setting: %w", Location(where), err)
+		return nil, fmt.Errorf("the database %s of the setting store cannot be reached: start its server, or correct "+
+			"the setting: %w", Location(where), err)
 	case err != nil:
 		return nil, fmt.Errorf("the setting store (%s): %w", Location(where), err)
 	}
@@ -64,8 +64,8 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 	return &Store{
 		Jobs: s, Closer: open, Installation: s.Installation(), Postgres: where, Location: Location(where),
 		Leads: s.Leads, Leader: s.Leader, Presence: s,
-		Histories: s, Named: named{s}, Verify: s.Verify, Retries: s.Failures, Fault: s.Fault, Connections: s.Connections,
-		Instead: instead,
+		Histories: s, Named: named{s}, Verify: s.Verify, Retries: s.Failures, Fault: s.Fault,
+		Connections: s.Connections, Instead: instead,
 	}, nil
 }
 

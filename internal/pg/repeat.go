@@ -20,7 +20,8 @@ func Repeat(ctx context.Context, within time.Duration, do func() error) error {
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		err := do()
-		if err == nil || !Temporary(err) || unreached(err) || State(err) == ReadOnly || time.Since(began)+pause > within {
+		if err == nil || !Temporary(err) || unreached(err) || State(err) == ReadOnly ||
+			time.Since(began)+pause > within {
 			return err
 		}
 		select {

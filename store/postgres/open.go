@@ -141,12 +141,12 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	}
 	switch {
 	case standby:
-		return job.Errorf(job.Refused, "open", "", "the database server is a standby, which accepts no writes: name the "+
-			"primary, or all servers and target_session_attrs=read-write")
+		return job.Errorf(job.Refused, "open", "", "the database server is a standby, which accepts no writes: name "+
+			"the primary, or all servers and target_session_attrs=read-write")
 	case reads == "on":
-		return job.Errorf(job.Refused, "open", "", "the database has default_transaction_read_only = on and accepts no "+
-			"writes: set it to off (ALTER DATABASE %s RESET default_transaction_read_only; also for the user, and in "+
-			"postgresql.conf)", pgx.Identifier{s.config.ConnConfig.Database}.Sanitize())
+		return job.Errorf(job.Refused, "open", "", "the database has default_transaction_read_only = on and accepts "+
+			"no writes: set it to off (ALTER DATABASE %s RESET default_transaction_read_only; also for the user, "+
+			"and in postgresql.conf)", pgx.Identifier{s.config.ConnConfig.Database}.Sanitize())
 	}
 	if err := migrate(ctx, conn); err != nil {
 		return err

@@ -27,8 +27,9 @@ func TestCostOfClaimedPage(t *testing.T) {
 	}
 	create(t, s, ids...)
 	for claimed := 0; claimed < len(ids); {
-		jobs, err := s.Claim(t.Context(), job.Claim{Worker: "w1", N: 100, Now: testTime.Add(time.Second), Lease: time.Hour,
-			From: []job.KindState{{Kind: "storetest.step", State: storetest.Step.Start().State}}})
+		jobs, err := s.Claim(t.Context(), job.Claim{Worker: "w1", N: 100, Now: testTime.Add(time.Second),
+			Lease: time.Hour,
+			From:  []job.KindState{{Kind: "storetest.step", State: storetest.Step.Start().State}}})
 		if err != nil || len(jobs) == 0 {
 			t.Fatalf("%d of %d: %v", claimed, len(ids), err)
 		}

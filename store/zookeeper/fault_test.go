@@ -157,8 +157,8 @@ func TestTooLarge(t *testing.T) {
 	sound(t, s)
 }
 
-// A claim of many large jobs grants them all, in several multis; so does a renewal. The control: the change of one job that is as large as
-// they are together is refused.
+// A claim of many large jobs grants them all, in several multis; so does a renewal. The control: the change of one job
+// that is as large as they are together is refused.
 func TestClaimOfLargeJobs(t *testing.T) {
 	srv := zktest.Shared(t)
 	s := open(t, srv, zookeeper.Options{})
@@ -170,8 +170,8 @@ func TestClaimOfLargeJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	claimed, err := s.Claim(t.Context(), job.Claim{Worker: "w1", N: jobs, Now: time.Now().Add(time.Hour), Lease: time.Hour,
-		From: []job.KindState{{Kind: "storetest.step", State: storetest.Step.Start().State}}})
+	claimed, err := s.Claim(t.Context(), job.Claim{Worker: "w1", N: jobs, Now: time.Now().Add(time.Hour),
+		Lease: time.Hour, From: []job.KindState{{Kind: "storetest.step", State: storetest.Step.Start().State}}})
 	if err != nil || len(claimed) != jobs {
 		t.Errorf("%d jobs, %v", len(claimed), err)
 	}

@@ -239,8 +239,8 @@ func (s *Service) checkLimits(all *mistakes) {
 			name := v.Type().Field(i).Tag.Get("json")
 			path := []string{"services", s.Name, group.field, name}
 			if v.Field(i).IsZero() && all.written(path) {
-				all.add(path, "service %q: %s.%s is 0: it must be more than 0; without %[3]s, the service sets no such limit",
-					s.Name, group.field, name)
+				all.add(path, "service %q: %s.%s is 0: it must be more than 0; without %[3]s, the service sets "+
+					"no such limit", s.Name, group.field, name)
 			}
 		}
 	}

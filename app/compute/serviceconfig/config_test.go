@@ -79,7 +79,7 @@ agents:
 	}
 }
 
-// TestLimitsOfZero: each limit and maximum of 0 or less is refused with its place; one that is left out is not.
+// TestLimitsOfZero: each limit and maximum of 0 or less is refused with its position; one that is left out is not.
 func TestLimitsOfZero(t *testing.T) {
 	for _, group := range []string{"limits", "max"} {
 		for f := range reflect.TypeFor[serviceconfig.Limits]().Fields() {
