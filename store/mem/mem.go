@@ -61,7 +61,8 @@ func New() *Store {
 		ledger: ledger.New(), jobs: map[job.ID]job.Job{}, place: map[job.ID]int{}, keys: map[key]job.ID{},
 		numbers: map[number]job.ID{},
 		history: map[job.ID][]job.Event{}, tasks: map[job.ID]map[string]job.Task{}, messages: map[string]*job.Message{},
-		posted: map[post][]*job.Message{}, due: map[string][]*job.Message{}, letters: map[job.ID][]string{}, family: map[job.ID]map[job.ID]struct{}{},
+		posted: map[post][]*job.Message{}, due: map[string][]*job.Message{},
+		letters: map[job.ID][]string{}, family: map[job.ID]map[job.ID]struct{}{},
 	}
 }
 

@@ -258,7 +258,8 @@ func (r *reader) audit(seq int64, n int) ([]job.Audit, error) {
 	first, most := max(seq, 0), int64(n)
 	if n < 0 {
 		var last int64
-		err := r.q.QueryRow(r.ctx, "SELECT coalesce(max(a), 0) FROM audit WHERE $1::bigint <= 0 OR a < $1", seq).Scan(&last)
+		err := r.q.QueryRow(r.ctx,
+			"SELECT coalesce(max(a), 0) FROM audit WHERE $1::bigint <= 0 OR a < $1", seq).Scan(&last)
 		if err != nil {
 			return nil, err
 		}
