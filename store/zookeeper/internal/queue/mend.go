@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/store/zookeeper/internal/layout"
@@ -49,7 +50,7 @@ func (q *Queue) Repair(ctx context.Context, age time.Duration) ([]Repaired, []Ba
 	}
 	m := &mending{q: q, t: t, older: q.now().Add(-age)}
 	for _, f := range []func(context.Context) error{
-		m.batches, m.jobs, m.restarts, m.entries, m.references, m.uuids,
+		m.batches, m.jobs, m.entries, m.references, m.uuids, m.restarts,
 	} {
 		if err := f(ctx); err != nil {
 			return m.done, m.left, err
@@ -137,12 +138,12 @@ func (m *mending) unfinishedBatch(ctx context.Context, id layout.BatchID, b *sca
 	return nil
 }
 
-// restarts moves batches that have no worker, and never had a job, to Pending. It follows jobs, which removes those
-// whose creation was not finished.
+// restarts moves batches that have no worker, and never had a whole job, to Pending. It follows the repairs that remove
+// jobs whose creation was not finished, and references to them.
 func (m *mending) restarts(ctx context.Context) error {
 	for id, b := range m.t.batches {
 		if b.lock.exists || m.young(b.made) || m.young(b.status.Stat.Modified) || !b.readable ||
-			b.parsed.Status != layout.Processing || len(b.refs) > 0 || b.dirs > 1 || m.creates(id) {
+			b.parsed.Status != layout.Processing || b.dirs > 1 || m.hasJobs(b) || m.creates(id) {
 			continue
 		}
 		_, err := m.q.RestartBatch(ctx, id)
@@ -155,6 +156,14 @@ func (m *mending) restarts(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// hasJobs reports whether a batch has jobs, besides those whose creation was not finished.
+func (m *mending) hasJobs(b *scannedBatch) bool {
+	return slices.ContainsFunc(b.refs, func(ref reference) bool {
+		j := m.t.jobs[ref.job] // nil if it is whole
+		return m.t.names[ref.job] && (j == nil || j.status.exists)
+	})
 }
 
 // creates reports whether jobs of a batch are so young that a worker may be creating them.
