@@ -149,6 +149,10 @@ type AuditLog interface {
 	// Audit returns up to n entries after number seq (0: from the first), oldest first. A negative n returns the last
 	// -n entries before number seq (0: of all), oldest first too.
 	Audit(ctx context.Context, seq int64, n int) ([]Audit, error)
+
+	// AuditHolds returns up to n entries of holds and releases (see [Audit.OfHold]) after number seq (0: from the
+	// first), oldest first. Their Prev is not set. Its cost does not depend on the number of other entries.
+	AuditHolds(ctx context.Context, seq int64, n int) ([]Audit, error)
 }
 
 // Created is a job to be created with its first history entry, as [New] returns them. Job.Number is zero for the next

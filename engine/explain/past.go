@@ -13,14 +13,14 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// heldThen adds the holds that concerned job j at position p at the time x.At. It reads them from the audit list.
+// heldThen adds the holds that concerned job j at position p at the time x.At. It reads them from the audit log.
 func (e *Explainer) heldThen(ctx context.Context, j job.Job, p lifecycle.Position, x *api.Explanation) error {
 	if e.engine.Work(j.Kind).Life.Ended(p.State) {
 		return nil
 	}
 	holds := map[job.Scope]job.Hold{}
 	for seq := int64(0); ; {
-		page, err := e.store.Audit(ctx, seq, 1000)
+		page, err := e.store.AuditHolds(ctx, seq, 1000)
 		if err != nil {
 			return err
 		}

@@ -140,6 +140,11 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error
 	return call(s, "audit", func() ([]job.Audit, error) { return s.inner.Audit(ctx, seq, n) })
 }
 
+// AuditHolds is part of job.Store.
+func (s *Store) AuditHolds(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
+	return call(s, "audit of holds", func() ([]job.Audit, error) { return s.inner.AuditHolds(ctx, seq, n) })
+}
+
 // Watch is part of job.Store. The fuse does not count it; hints end with the crash.
 func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
 	s.inner.Watch(ctx, func(hints []job.Hint) {

@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -30,5 +31,20 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error
 		}
 		s.rows += to - from
 		return slices.Clone(s.audit[from:to]), nil
+	})
+}
+
+// AuditHolds is part of job.Store.
+func (s *Store) AuditHolds(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
+	return do(s, ctx, func() ([]job.Audit, error) {
+		from, _ := slices.BinarySearchFunc(s.held, seq+1, func(a job.Audit, seq int64) int {
+			return cmp.Compare(a.Seq, seq)
+		})
+		list := slices.Clone(s.held[from:min(from+n, len(s.held))])
+		for i := range list {
+			list[i].Prev = job.Hash{}
+		}
+		s.rows += int64(len(list))
+		return list, nil
 	})
 }

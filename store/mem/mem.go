@@ -34,6 +34,7 @@ type Store struct {
 	family   map[job.ID]map[job.ID]struct{} // jobs by parent
 	due      map[string][]*job.Message      // the pending ones of a topic, by Due
 	audit    []job.Audit
+	held     []job.Audit // those of holds
 	clock    job.KeptClock
 	watchers watchers.List
 }

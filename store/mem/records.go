@@ -73,6 +73,11 @@ func (r *records) Write(w *rules.Writes) error {
 	}
 	r.rows += int64(len(w.Audits))
 	r.audit = append(r.audit, w.Audits...)
+	for i := range w.Audits {
+		if w.Audits[i].OfHold() {
+			r.held = append(r.held, w.Audits[i])
+		}
+	}
 	return nil // the ledger has the holds
 }
 

@@ -265,8 +265,7 @@ func (r *reader) audit(seq int64, n int) ([]job.Audit, error) {
 		}
 		first, most = max(0, last+int64(n)), min(-int64(n), last)
 	}
-	entries, err := all(r, scanAudit, `SELECT a, at, actor, who, event, job, kind, from_state, to_state, object, note,
- seen, hash, address FROM audit WHERE a >= $1 ORDER BY a LIMIT $2`, first, most+1)
+	entries, err := all(r, scanAudit, selectAudit+"a >= $1 ORDER BY a LIMIT $2", first, most+1)
 	if err != nil {
 		return nil, err
 	}
@@ -280,6 +279,20 @@ func (r *reader) audit(seq int64, n int) ([]job.Audit, error) {
 	}
 	return entries[:min(most, int64(len(entries)))], nil
 }
+
+// AuditHolds is part of job.Store.
+func (s *Store) AuditHolds(ctx context.Context, seq int64, n int) (entries []job.Audit, err error) {
+	err = s.read(ctx, "audit of holds", "", func(r *reader) error {
+		entries, err = all(r, scanAudit, selectAudit+"a > $1 AND event IN ('hold', 'release') AND kind = ''"+
+			" ORDER BY a LIMIT $2", seq, n)
+		return err
+	})
+	return entries, err
+}
+
+// selectAudit reads entries of the audit log for scanAudit.
+const selectAudit = "SELECT a, at, actor, who, event, job, kind, from_state, to_state, object, note, seen, hash, " +
+	"address FROM audit WHERE "
 
 func scanAudit(row pgx.CollectableRow) (a job.Audit, err error) {
 	var at, by int64

@@ -120,6 +120,9 @@ func (s spread) Note(ctx context.Context, a job.Audit) error { return s.next().N
 func (s spread) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
 	return s.next().Audit(ctx, seq, n)
 }
+func (s spread) AuditHolds(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
+	return s.next().AuditHolds(ctx, seq, n)
+}
 func (s spread) KeptClock(ctx context.Context) (job.KeptClock, error) { return s.next().KeptClock(ctx) }
 func (s spread) KeepClock(ctx context.Context, k job.KeptClock) error {
 	return s.next().KeepClock(ctx, k)

@@ -85,6 +85,28 @@ func (r *reader) auditPage(seq int64, n int) (list []job.Audit, err error) {
 	return list, r.linkAudit(list)
 }
 
+// AuditHolds is part of job.Store.
+func (s *Store) AuditHolds(ctx context.Context, seq int64, n int) (list []job.Audit, err error) {
+	err = s.read(ctx, "audit of holds", "", func(r *reader) error {
+		return r.inSnapshot(func() (err error) {
+			if list, err = r.auditRows(r.auditHolds, seq, n); err != nil || len(list) == n {
+				return err
+			}
+			if len(list) > 0 {
+				seq = list[len(list)-1].Seq
+			}
+			newer := r.view.audits(seq, math.MaxInt64, math.MaxInt, true)
+			newer = slices.DeleteFunc(newer, func(a job.Audit) bool { return !a.OfHold() })
+			list = append(list, newer[:min(len(newer), n-len(list))]...)
+			for i := range list {
+				list[i].Prev = job.Hash{}
+			}
+			return nil
+		})
+	})
+	return orNone(list, err)
+}
+
 // linkAudit sets Prev of entries: the hash of the entry before.
 func (r *reader) linkAudit(list []job.Audit) error {
 	first := &list[0]

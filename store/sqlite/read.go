@@ -18,7 +18,7 @@ type reader struct {
 
 	c                                                                               *conn.Conn
 	byID, byRow, rowOf, idBegin, idEnd, number, event, tasks, keyed, snapshot, done *conn.Stmt
-	audit, auditBefore, auditHash                                                   *conn.Stmt
+	audit, auditBefore, auditHash, auditHolds                                       *conn.Stmt
 	messages                                                                        messageLists
 }
 
@@ -51,6 +51,8 @@ func openReaders(s *Store) (*readers, error) {
 			&r.audit:       selectAudit + "WHERE a > ? ORDER BY a LIMIT ?",
 			&r.auditBefore: selectAudit + "WHERE a < ? ORDER BY a DESC LIMIT ?",
 			&r.auditHash:   "SELECT hash FROM audit WHERE a = ?",
+			&r.auditHolds: selectAudit + "INDEXED BY audit_hold WHERE a > ? AND event IN ('hold', 'release') AND " +
+				"kind IS NULL ORDER BY a LIMIT ?",
 
 			&r.messages.all: listMessages, &r.messages.one: oneMessage, &r.messages.ofJob: listOfJob,
 			&r.messages.find: findMessages, &r.messages.topic: findTopic,

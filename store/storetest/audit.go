@@ -15,6 +15,7 @@ var auditTests = []test{
 	{"an entry alone", auditAlone},
 	{"what is refused leaves no entry", auditRefused},
 	{"pages forwards and backwards", auditPages},
+	{"pages of holds", auditHoldPages},
 	{"goes on after the store is opened again", auditReopened},
 	{"the address of a sender, in histories too", auditAddress},
 }
@@ -166,6 +167,44 @@ func auditPages(w *harness) {
 	if job.VerifyAudit(&all[5], []job.Audit{last}) == nil {
 		w.Error("a changed entry passes the check of the chain")
 	}
+}
+
+// auditHoldPages has entries of holds among others: those of the events hold and release of a lifecycle, too.
+func auditHoldPages(w *harness) {
+	same(w, "of an empty log", len(w.auditHolds(0, 5)), 0)
+	for i := range 3 {
+		w.moved(w.moved(w.step(), lifecycle.Operator, "hold"), lifecycle.Operator, "release")
+		w.hold(job.Hold{Scope: job.Scope{Group: fmt.Sprint(i)}, Who: "olga", Since: w.now()})
+	}
+	last := job.Hold{Scope: job.Scope{Group: "1"}, Who: "otto", Since: w.now()}
+	did(w, "release", func() ([]job.Hold, error) { return w.st.Release(w.Context(), last) })
+	for range 2 {
+		var want []job.Audit
+		for _, a := range w.audited() {
+			if a.OfHold() {
+				a.Prev = job.Hash{}
+				want = append(want, a)
+			}
+		}
+		same(w, "entries of holds", len(want), 4)
+		same(w, "all", w.auditHolds(0, 100), want)
+		same(w, "the first two", w.auditHolds(0, 2), want[:2])
+		same(w, "the next two", w.auditHolds(want[1].Seq, 2), want[2:])
+		same(w, "after an entry between", w.auditHolds(want[1].Seq-1, 1), want[1:2])
+		same(w, "after the last", len(w.auditHolds(want[3].Seq, 2)), 0)
+		if w.reopen != nil {
+			w.restart()
+		}
+	}
+}
+
+func (w *harness) auditHolds(seq int64, n int) []job.Audit {
+	w.Helper()
+	list, err := w.st.AuditHolds(w.Context(), seq, n)
+	if err != nil {
+		w.Fatalf("audit of holds: %v", err)
+	}
+	return list
 }
 
 func auditReopened(w *harness) {

@@ -73,8 +73,8 @@ func Growth(ctx context.Context, st Counted, n int, logf func(format string, arg
 }
 
 // costs is a store that grows: half of the jobs are children of one batch, with one owner; each of the others has an
-// owner of its own. Each tenth job has a message. Each third one requires labels that no claim of the suite has: 1,000
-// different sets.
+// owner of its own. Each tenth job has a message, another tenth an entry in the audit log. Each third one requires
+// labels that no claim of the suite has: 1,000 different sets.
 type costs struct {
 	ctx   context.Context
 	st    Counted
@@ -132,7 +132,11 @@ func (c *costs) next() job.Created {
 	if c.n%3 == 0 {
 		j.Requires = job.Tagged([]string{"gpu", "ssd", "tape"}[c.n/3%3], fmt.Sprint("zone=", c.n/3%1000))
 	}
-	j, e := job.New(j, lifecycle.Owner, "alice", c.tick())
+	by := lifecycle.Owner
+	if c.n%10 == 5 {
+		by = lifecycle.Operator
+	}
+	j, e := job.New(j, by, "alice", c.tick())
 	one := job.Created{Job: j, Event: e}
 	if c.n%10 == 0 {
 		one.Outbox = []job.Message{{Key: string(j.ID), Job: j.ID, Topic: "mail", Created: c.clock, Due: c.clock}}

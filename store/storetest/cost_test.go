@@ -45,10 +45,19 @@ func (r restless) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecas
 	return r.Store.Peek(ctx, c, id)
 }
 
+// filtering is a store that reads the whole audit log for the entries of holds.
+type filtering struct{ *mem.Store }
+
+func (f filtering) AuditHolds(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
+	list, err := f.Audit(ctx, 0, 1_000_000)
+	return slices.DeleteFunc(list, func(a job.Audit) bool { return !a.OfHold() }), err
+}
+
 // The controls: a store that reads all rows and one that visits all lanes are found, and no other operation of theirs.
 func TestCostsSeeLinearStores(t *testing.T) {
 	for name, st := range map[string]storetest.Counted{
 		"get": linear{mem.New()}, "peek": restless{mem.New(), new(int)},
+		"audit of holds": filtering{mem.New()},
 	} {
 		faults, err := storetest.Growth(t.Context(), st, 5_000, t.Logf)
 		if err != nil || len(faults) != 1 || !strings.HasPrefix(faults[0], name+" touches ") {

@@ -30,6 +30,15 @@ var costly = []costing{
 	{name: "chain under a full limit", run: costChain},
 	{name: "first claim after a hold on a batch", run: costHold},
 	{name: "hold and release of a batch", run: costHolds},
+	{name: "audit of holds", run: func(c *costs, count counting) error {
+		return count(func() error {
+			got, err := c.st.AuditHolds(c.ctx, 0, 1000)
+			if err == nil && len(got) == 0 {
+				err = fmt.Errorf("it gives none")
+			}
+			return err
+		})
+	}},
 	{name: "peek", run: func(c *costs, count counting) error {
 		return count(func() error {
 			f, err := c.st.Peek(c.ctx, c.ask(5), c.id(c.n))

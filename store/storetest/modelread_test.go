@@ -243,3 +243,16 @@ func (m *model) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error
 		return all[max(0, len(all)+n):], nil
 	})
 }
+
+func (m *model) AuditHolds(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
+	return do(m, ctx, func() ([]job.Audit, error) {
+		var all []job.Audit
+		for _, a := range m.audit {
+			if a.Seq > seq && a.OfHold() && len(all) < n {
+				a.Prev = job.Hash{}
+				all = append(all, a)
+			}
+		}
+		return all, nil
+	})
+}

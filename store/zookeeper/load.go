@@ -119,7 +119,7 @@ func (l *loader) loadHolds(ctx context.Context) error {
 func (l *loader) loadAudit(ctx context.Context) error {
 	err := l.children(ctx, l.audit(), func(_ string, data []byte) error {
 		a, err := decodeAudit(data)
-		l.r.audit = append(l.r.audit, a)
+		l.r.enter(a)
 		return err
 	})
 	if n := len(l.r.audit); n > 0 {

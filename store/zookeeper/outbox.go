@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -81,6 +82,20 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error
 			return nil, nil
 		}
 		return slices.Clone(r.audit[from:to]), nil
+	})
+}
+
+// AuditHolds is part of job.Store.
+func (s *Store) AuditHolds(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
+	return do(s, ctx, func(r *records) ([]job.Audit, error) {
+		from, _ := slices.BinarySearchFunc(r.held, seq+1, func(a job.Audit, seq int64) int {
+			return cmp.Compare(a.Seq, seq)
+		})
+		list := slices.Clone(r.held[from:min(from+n, len(r.held))])
+		for i := range list {
+			list[i].Prev = job.Hash{}
+		}
+		return list, nil
 	})
 }
 

@@ -25,6 +25,7 @@ type replica struct {
 	posted   []string // keys of messages, oldest first
 	letters  map[job.ID][]string
 	audit    []job.Audit
+	held     []job.Audit // those of holds
 	clock    job.KeptClock
 	counters countersNode
 	clocked  bool              // the node clock exists
@@ -115,8 +116,18 @@ func (r *replica) apply(w *rules.Writes) {
 	for _, n := range w.Numbers() {
 		r.kinds[n.Kind] = true
 	}
-	r.audit = append(r.audit, w.Audits...)
+	r.enter(w.Audits...)
 	r.counters.Posted = w.Counters.Posted
+}
+
+// enter adds entries to the audit log.
+func (r *replica) enter(entries ...job.Audit) {
+	r.audit = append(r.audit, entries...)
+	for i := range entries {
+		if entries[i].OfHold() {
+			r.held = append(r.held, entries[i])
+		}
+	}
 }
 
 // insert adds a record. Its row is higher than all others, or the caller sorts rows afterwards.

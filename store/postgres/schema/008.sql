@@ -3,3 +3,6 @@
 CREATE UNLOGGED TABLE announced (
   server text PRIMARY KEY, at timestamptz NOT NULL, text bytea NOT NULL
 ) WITH (fillfactor = 50);
+
+-- Entries of the audit log about holds, without those of the events hold and release of a lifecycle, which have a kind.
+CREATE INDEX audit_hold ON audit (a) WHERE event IN ('hold', 'release') AND kind = '';
