@@ -17,6 +17,8 @@ type Explanation struct {
 	Position lifecycle.Position `json:"position"`
 	Blockers []job.Blocker      `json:"blockers"`
 	Not      []string           `json:"not"`
+	Unknown  []string           `json:"unknown,omitempty"` // of a past moment: what is not recorded
+	Entered  time.Time          `json:"entered,omitzero"`  // when it entered the state
 	Moves    []Move             `json:"moves"`
 	Chain    []job.Event        `json:"chain,omitempty"`
 	// what the next sweep does, whatever else keeps the job: its lease has expired, or its time in the state has ended

@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/web/amount"
+	"github.com/stagepost/stagepost/web/timeline"
 )
 
 // Bounds of the page about a job; the lists of the API have all.
@@ -57,6 +58,7 @@ type jobView struct {
 	Chain    []job.Event
 	Attempts string
 	Not      []string
+	Unknown  []string // of an earlier time
 	Exits    []exit
 	Stays    []stay
 	Claims   string
@@ -226,6 +228,22 @@ func Inline(svg string) template.HTML {
 	return template.HTML(before + after)
 }
 
+// stay is the time that a job spent in one state.
+type stay struct {
+	timeline.Stay
+	Tone Tone
+}
+
+// staysOf makes the timeline of a history.
+func staysOf(kinds Kinds, j *job.Job, history []job.Event, until timeline.Until) (all []stay) {
+	stageOf := func(s lifecycle.State) lifecycle.Stage { return kinds.Stage(j.Kind, s) }
+	for _, s := range timeline.Of(stageOf, history, until) {
+		stage := stageOf(s.State)
+		all = append(all, stay{s, ToneOf(&stage, s.Outcome, s.End, stage.Kind == lifecycle.Work && !s.Waits)})
+	}
+	return all
+}
+
 // viewJob makes the page.
 func viewJob(kinds Kinds, in *jobInput) jobView {
 	record := in.Job.Job // a past position replaces the present one
@@ -234,13 +252,15 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 		j.Owner), ", "),
 		Past: in.Entry > 0, At: in.Why.At, Entry: cmp.Or(in.Entry, j.Seq), First: 1, Queue: in.Why.Queue,
 		Next: in.Why.Next, Rule: in.Why.Rule, Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not,
-		Diagram: in.Diagram,
-		Spec:    pretty(j.Spec), Data: pretty(j.Data), Log: in.Log, Page: in.Job.Links["page"],
+		Unknown: in.Why.Unknown, Diagram: in.Diagram,
+		Spec: pretty(j.Spec), Data: pretty(j.Data), Log: in.Log, Page: in.Job.Links["page"],
 		Reorders: in.Reorders && !j.Ended && in.Entry == 0}
 	if v.Past {
-		j.Position, j.Message, v.Progress = in.Why.Position, "", nil
+		j.Position, j.Entered, j.Message, v.Progress = in.Why.Position, in.Why.Entered, "", nil
+		j.Worker, j.Retries = "", 0 // the explanation has the retries, and the history no claims
 		stage := kinds.Stage(j.Kind, j.State)
-		v.Tone = ToneOf(&stage, j.Outcome, stage.Kind == lifecycle.End, false)
+		j.Ended = stage.Kind == lifecycle.End
+		v.Tone = ToneOf(&stage, j.Outcome, j.Ended, false)
 	} else {
 		v.Exits = exitsFor(in.Why.Moves, in.By)
 	}
@@ -258,7 +278,13 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 		}
 		v.Blockers = append(v.Blockers, one)
 	}
-	v.Stays = staysOf(kinds, j, in.History, in.Now)
+	until := timeline.Until{At: in.Now, Claimed: j.Claimed(), Past: v.Past}
+	entries := in.History
+	if v.Past && len(entries) > 0 {
+		until.At = in.Why.At
+		entries = entries[:min(len(entries), int(in.Entry-entries[0].Seq)+1)]
+	}
+	v.Stays = staysOf(kinds, j, entries, until)
 	for i := range in.Tasks.Tasks {
 		t := &in.Tasks.Tasks[i]
 		stage := kinds.Stage(t.Kind, t.State)
@@ -348,7 +374,7 @@ func (v *jobView) setHistory(in *jobInput) {
 	if n := len(in.History); n > 0 && in.History[n-1].Seq == in.Job.Seq && prev != in.Job.Head {
 		v.Broken = true
 	}
-	v.Chained = strconv.Itoa(len(in.History)) + " entries, each with the hash of the one before"
+	v.Chained = numbered(len(in.History), "entry", "entries, each with the hash of the one before")
 }
 
 // whoOf names who caused an entry.

@@ -430,4 +430,16 @@ func TestTimeTravel(t *testing.T) {
 		!strings.Contains(then, "it was the first in the queue") || strings.Contains(now, "in the queue") {
 		t.Errorf("then: %s", then)
 	}
+	if !strings.Contains(now, "<span>priority ") || strings.Contains(then, "<span>priority ") ||
+		!strings.Contains(then, "What is not recorded of an earlier time") {
+		t.Errorf("the priority of today, and what is not recorded: %s", then)
+	}
+	stays := func(page string) int {
+		_, page, _ = strings.Cut(page, `id="timeline"`)
+		page, _, _ = strings.Cut(page, "</svg>")
+		return strings.Count(page, "<rect")
+	}
+	if stays(now) != 2 || stays(then) != 1 || strings.Count(then, `aria-label="The job after entry`) != 2 {
+		t.Errorf("the timeline of then, and all rows of the history: %d, %d stays, %s", stays(now), stays(then), then)
+	}
 }

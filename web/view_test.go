@@ -133,38 +133,6 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// TestTimeline: waiting and working time by state, with the attempts that failed.
-func TestTimeline(t *testing.T) {
-	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
-	history := []job.Event{
-		{To: "Queued", At: at(0)}, {From: "Queued", To: "Writing", At: at(2)},
-		{From: "Writing", To: "Writing", Event: backoff, At: at(3), Cause: "net"},
-		{From: "Writing", To: "Writing", Event: "priority", At: at(4)},
-		{From: "Writing", To: "Writing", Event: backoff, At: at(7), Cause: "net"},
-		{From: "Writing", To: "Sent", At: at(10), Outcome: lifecycle.OK},
-	}
-	ended := staysOf(letters{}, &job.Job{Ended: true}, history, at(60))
-	var got []string
-	for _, s := range ended {
-		line := fmt.Sprintf("%s %s waits=%v", s.State, s.Took, s.Waits)
-		for _, a := range s.Attempts {
-			line += fmt.Sprintf(" %s after %s", a.Cause, a.Took)
-		}
-		got = append(got, line)
-	}
-	want := []string{"Queued 2m0s waits=true", "Writing 8m0s waits=false net after 1m0s net after 4m0s",
-		"Sent 0s waits=true"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if last := ended[2]; ended[1].X != ended[0].W || last.X+last.W > 1000 || last.W < least {
-		t.Errorf("the bar: %+v", ended)
-	}
-	if open := staysOf(letters{}, &job.Job{}, history[:2], at(12)); !open[1].Open || open[1].Took != 10*time.Minute {
-		t.Errorf("an open job: %+v", open[1])
-	}
-}
-
 // TestChain: an entry that was changed is found.
 func TestChain(t *testing.T) {
 	first, second := job.Event{Job: "let_1", Seq: 1, To: "Queued", At: noon}, job.Event{Job: "let_1", Seq: 2,

@@ -59,7 +59,7 @@ For a job that has ended it shows how it ended. With --at it shows a moment in t
 }
 
 // Explain prints an explanation. In a pipe each line begins with what it is: state, next, reason, do, queue, move,
-// step, not.
+// step, not, unknown.
 func (c *Commands) Explain(x *client.Explanation) error {
 	if c.Out.Mode == cli.ModePlain {
 		return c.explainPlain(x)
@@ -88,6 +88,9 @@ func (c *Commands) Explain(x *client.Explanation) error {
 	}
 	c.chain(x)
 	c.moves(x, shown)
+	if len(x.Unknown) > 0 {
+		c.Out.Line("Not recorded: %s", strings.Join(x.Unknown, "; "))
+	}
 	if len(x.Not) > 0 {
 		c.Out.Line("Not the reason: %s", strings.Join(x.Not, "; "))
 	}
@@ -120,6 +123,9 @@ func (c *Commands) explainPlain(x *client.Explanation) error {
 	}
 	for _, n := range x.Not {
 		rows = append(rows, []string{"not", n})
+	}
+	for _, n := range x.Unknown {
+		rows = append(rows, []string{"unknown", n})
 	}
 	return c.Out.Table(nil, rows)
 }

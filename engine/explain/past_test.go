@@ -3,12 +3,14 @@ package explain_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 
@@ -50,6 +52,46 @@ func TestWhyThenHolds(t *testing.T) {
 			if err != nil || blocks(x, cause.Hold) != want {
 				t.Errorf("after %s: %+v, %v, want held: %v", after, x.Blockers, err, want)
 			}
+		}
+	})
+}
+
+// TestWhyThenStay: the time of a state is that of its entry, whatever was entered since, and the entry that moved the
+// job is the next one that changed the state. A failed attempt before the moment is stated, and what is not recorded.
+func TestWhyThenStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{
+			"Posted": func(_ context.Context, r *engine.Run) error {
+				if r.Job().Attempts == 0 {
+					return errBroken
+				}
+				return nil
+			},
+		}))
+		defer w.stop()
+		began := time.Now()
+		j := w.post(engine.Order{})
+		time.Sleep(100 * time.Millisecond) // of virtual time: the first attempt fails
+		failed := time.Now()
+		time.Sleep(time.Millisecond)
+		first := w.why(j.ID)
+		if !first.Entered.Equal(j.Entered) {
+			t.Errorf("now: entered %s, want %s", first.Entered, j.Entered)
+		}
+		if _, err := w.Operator().SetPriority(t.Context(), j.ID, 0, 9, "ann", "urgent"); err != nil {
+			t.Fatal(err)
+		}
+		w.end(j.ID)
+		x, err := w.Why(t.Context(), j.ID, failed)
+		if err != nil || len(x.Blockers) != 2 || !x.Entered.Equal(began) || len(x.Unknown) == 0 {
+			t.Fatalf("got %+v, %v", x, err)
+		}
+		if b := x.Blockers[0]; b.Code != explain.BlockDue || !strings.Contains(b.Sentence, errBroken.Error()) {
+			t.Errorf("the attempt: %+v", b)
+		}
+		if b := x.Blockers[1]; !b.Since.Equal(began) || !strings.Contains(b.Sentence, "moved it to Sorting") ||
+			strings.Contains(b.Sentence, "priority") {
+			t.Errorf("the state: %+v", b)
 		}
 	})
 }

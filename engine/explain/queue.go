@@ -137,9 +137,12 @@ func (c *positioning) position() *api.QueuePosition {
 	return p
 }
 
-func jobsWere(n int64) string {
+func jobsWere(n int64) string { return counted(int(n), "job was", "jobs were") }
+
+// counted writes a number with its noun.
+func counted(n int, one, many string) string {
 	if n == 1 {
-		return "1 job was"
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d jobs were", n)
+	return fmt.Sprintf("%d %s", n, many)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
@@ -57,16 +58,14 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Expla
 		return e.whyThen(ctx, w, j, at)
 	}
 	x := api.Explanation{Job: id, Kind: j.Kind, At: e.engine.Clock().Now(), Position: j.Position,
-		Moves: exitsOf(w.Life, j.Position)}
+		Entered: j.Entered, Moves: exitsOf(w.Life, j.Position)}
 	if err := e.offer(ctx, w, &j, x.Moves); err != nil {
 		return x, err
 	}
-	p := w.Policies[j.State]
-	x.Attempts = fmt.Sprintf("%d of %d attempts and %d of %d starts used in this state, %d retries",
-		j.Attempts, p.MaxAttempts, j.Starts, p.MaxStarts, j.Retries)
 	if j.Ended {
 		return x, e.whyEnded(ctx, w, &j, &x)
 	}
+	x.Attempts = attempts(&j, w.Policies[j.State])
 	now := e.engine.Status()
 	whyImpaired(now, &x)
 	if x.Next = overdue(&j, x.At); x.Next != "" {
@@ -92,6 +91,26 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Expla
 		return x, err
 	}
 	return x, nil
+}
+
+// attempts states what was used of the bounds of a state; empty: nothing. The start of a worker that has the job is no
+// failure yet.
+func attempts(j *job.Job, p engine.Policy) string {
+	var parts []string
+	if j.Attempts > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d attempts in this state failed", j.Attempts, p.MaxAttempts))
+	}
+	lost := j.Starts
+	if j.Claimed() {
+		lost--
+	}
+	if lost > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d starts ended without a report of the worker", lost, p.MaxStarts))
+	}
+	if j.Retries > 0 {
+		parts = append(parts, counted(j.Retries, "retry", "retries"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // overdue returns what the next sweep moves the job for: a lease that has expired, or the end of its time in the state;
