@@ -38,6 +38,8 @@ type BulkPreview struct {
 	Groups []BulkCount      `json:"groups"`
 	Causes []BulkCount      `json:"causes"`
 	Sample []BulkSample     `json:"sample"` // the oldest
+	// of the sample: jobs whose lifecycle has the event, and which a rule of the application would refuse now
+	Refused int `json:"refused"`
 }
 
 // BulkStateCount counts the matches in one state of one kind.
@@ -84,4 +86,6 @@ type BulkRefusal struct {
 	Reason string   `json:"reason"`
 	Jobs   int      `json:"jobs"`
 	Sample []job.ID `json:"sample,omitempty"` // some of them
+	// the lifecycle has no such event in the state of the jobs; else a rule refused it
+	Lifecycle bool `json:"lifecycle,omitempty"`
 }

@@ -133,9 +133,9 @@ func TestRefusals(t *testing.T) {
 		j, got := w.run(all)
 		want := Result{Matches: 6, Done: 3, Refused: 3, Refusals: []Refusal{
 			{Reason: "a Done job cannot be retried (can: delete)", Jobs: 2,
-				Sample: ids[3:5]},
+				Sample: ids[3:5], Lifecycle: true},
 			{Reason: "a Waiting job cannot be retried (can: hold)", Jobs: 1,
-				Sample: ids[5:]},
+				Sample: ids[5:], Lifecycle: true},
 		}}
 		if diff := cmp.Diff(want, got); diff != "" ||
 			j.State != Completed || !strings.HasPrefix(j.Message,
@@ -154,6 +154,18 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("confirmed: got %s %+v", j.State, got)
 		}
 	})
+}
+
+// TestUsefulRefusals: what a rule refused has its reason before what a lifecycle refused, and what is counted together
+// comes last.
+func TestUsefulRefusals(t *testing.T) {
+	r := Result{Matches: 9, Refused: 9, Refusals: []Refusal{{Reason: otherReason, Jobs: 9},
+		{Reason: "a Done job cannot be retried (can: delete)", Jobs: 5, Lifecycle: true}, {Reason: "rare", Jobs: 1},
+		{Reason: "its payload is gone", Jobs: 3}}}
+	if got, want := sentence(&r), "0 of 9 done, 9 refused; 3: its payload is gone; 1: rare; "+
+		"5: a Done job cannot be retried (can: delete); and 1 more reasons"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 func TestRefusalsAreBounded(t *testing.T) {
@@ -424,7 +436,7 @@ func TestPreview(t *testing.T) {
 		}
 		got.Sample = nil
 		want := Preview{
-			Event: "retry", Count: 6, Bytes: 60, Legal: 3,
+			Event: "retry", Count: 6, Bytes: 60, Legal: 3, Refused: 1,
 			States: []StateCount{
 				{Kind: "test.parcel", State: "Broken", Jobs: 3, Bytes: 30, Legal: 3,
 					Can: []lc.Event{"retry", "delete"}},

@@ -109,6 +109,9 @@ func (s *survey) add(ctx context.Context, j *job.Job) error {
 	if one.Refused, err = s.refusal(ctx, j, v); err != nil {
 		return err
 	}
+	if one.Refused != "" && v.refusal == nil {
+		s.preview.Refused++
+	}
 	s.preview.Sample = append(s.preview.Sample, one)
 	return nil
 }

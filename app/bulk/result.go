@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // Result is the result of a bulk. While it runs, the numbers are those of the last finished page.
@@ -38,6 +39,8 @@ func refuse(r *Result, id job.ID, err error) {
 	if errors.As(err, &e) && e.Err != nil {
 		err = e.Err
 	}
+	var illegal *lifecycle.Illegal
+	byLifecycle := errors.As(err, &illegal)
 	reason := anyID.ReplaceAllString(err.Error(), "...")
 	r.Refused++
 	examples := 0
@@ -50,15 +53,34 @@ func refuse(r *Result, id job.ID, err error) {
 	}
 	if at < 0 {
 		if len(r.Refusals) == maxReasons-1 {
-			reason = otherReason
+			reason, byLifecycle = otherReason, false
 		}
 		at = len(r.Refusals)
-		r.Refusals = append(r.Refusals, Refusal{Reason: reason})
+		r.Refusals = append(r.Refusals, Refusal{Reason: reason, Lifecycle: byLifecycle})
 	}
 	r.Refusals[at].Jobs++
 	if examples < maxExamples {
 		r.Refusals[at].Sample = append(r.Refusals[at].Sample, id)
 	}
+}
+
+// useful returns refusals in the order in which people read them: those by rules, which state what to do, before those
+// by lifecycles, and the most frequent first.
+func useful(refusals []Refusal) []Refusal {
+	rank := func(r *Refusal) int {
+		switch {
+		case r.Reason == otherReason:
+			return 2
+		case r.Lifecycle:
+			return 1
+		}
+		return 0
+	}
+	all := slices.Clone(refusals)
+	slices.SortStableFunc(all, func(a, b Refusal) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(b.Jobs, a.Jobs))
+	})
+	return all
 }
 
 // sentence returns the result as one: "37 of 40 done, 3 refused: a Completed job cannot be retried ...".
@@ -74,8 +96,7 @@ func sentence(r *Result) string {
 		return text
 	}
 	text += fmt.Sprintf(", %d refused", r.Refused)
-	reasons := slices.Clone(r.Refusals)
-	slices.SortStableFunc(reasons, func(a, b Refusal) int { return cmp.Compare(b.Jobs, a.Jobs) })
+	reasons := useful(r.Refusals)
 	for i, one := range reasons {
 		switch {
 		case i == statedReasons:

@@ -219,8 +219,12 @@ func (c *commands) printPreview(p *client.BulkPreview) error {
 		return c.Out.JSON(p)
 	}
 	if c.Out.Mode == cli.ModeTable {
-		c.Out.Line("%d %s, %s; %s is legal for %d of them.", p.Count,
-			cli.Plural(int64(p.Count), "job matches", "jobs match"), quantity.Size(p.Bytes), p.Event, p.Legal)
+		refused := ""
+		if p.Refused > 0 {
+			refused = fmt.Sprintf("; of the %d oldest a rule would refuse %d", len(p.Sample), p.Refused)
+		}
+		c.Out.Line("%d %s, %s; %s is legal for %d of them%s.", p.Count,
+			cli.Plural(int64(p.Count), "job matches", "jobs match"), quantity.Size(p.Bytes), p.Event, p.Legal, refused)
 	}
 	rows := [][]string{{"count", strconv.Itoa(p.Count), strconv.FormatInt(p.Bytes, 10), strconv.Itoa(p.Legal)}}
 	states := make([][]string, len(p.States))

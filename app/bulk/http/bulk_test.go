@@ -38,9 +38,13 @@ func openBulk(t *testing.T) *servertest.Harness {
 // openApp gives the application besides, for another server on the engine.
 func openApp(t *testing.T) (*servertest.Harness, *bulk.App) {
 	t.Helper()
+	return openWork(t, engine.Work{Life: servertest.Letter, Prefix: "let", Outside: true})
+}
+
+func openWork(t *testing.T, work engine.Work) (*servertest.Harness, *bulk.App) {
+	t.Helper()
 	app := bulk.New(bulk.Options{})
-	e, err := engine.New(mem.New(),
-		append(app.Works(), engine.Work{Life: servertest.Letter, Prefix: "let", Outside: true}), engine.Options{})
+	e, err := engine.New(mem.New(), append(app.Works(), work), engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package bulkhttp
 
 import (
+	"cmp"
 	"embed"
 	"net/http"
 	"net/url"
@@ -27,6 +28,15 @@ type pageView struct {
 	List    string // address of the jobs
 	Events  []event
 	Preview *api.BulkPreview // nil: no event is chosen
+	Sample  []sample
+	Most    int  // jobs for which the event is possible, as far as was checked
+	Checked bool // of every job
+}
+
+// sample is one of the jobs, with its name for people.
+type sample struct {
+	api.BulkSample
+	Name string // title, or object; empty: it has none
 }
 
 type filter struct{ Name, Value string }
@@ -74,8 +84,26 @@ func (s *Handlers) page(r *http.Request) (*web.Frame, error) {
 		if err := s.pages.Send(r, http.MethodPost, "/api/v1/bulk?dry=true", b, v.Preview); err != nil {
 			return nil, err
 		}
+		if err := s.named(r, &v); err != nil {
+			return nil, err
+		}
 	}
 	return &web.Frame{Title: "Act on many jobs", Up: server.Link{Title: "Jobs", Path: v.List}, Body: v}, nil
+}
+
+// named adds the names of the sample, and for how many jobs the event is possible.
+func (s *Handlers) named(r *http.Request, v *pageView) error {
+	p := v.Preview
+	v.Most, v.Checked = p.Legal-p.Refused, p.Count == len(p.Sample)
+	for _, one := range p.Sample {
+		var j api.Job
+		err := s.pages.Get(r, "/api/v1/jobs/"+url.PathEscape(string(one.ID)), &j)
+		if err != nil && job.KindOf(err) != job.NotFound {
+			return err
+		}
+		v.Sample = append(v.Sample, sample{one, cmp.Or(j.Title, j.Object)})
+	}
+	return nil
 }
 
 // viewPage makes the page without its preview.

@@ -43,7 +43,7 @@ type detailView struct {
 	batchView
 	Rows    []outcomeRow
 	More    int  // objects that are not shown
-	Retries int  // failed objects
+	Retries int  // failed objects that can be tried again
 	Acts    bool // the reader may try them again and share the batch
 	Links   []api.Share
 	Forms   string // path of the forms
@@ -74,8 +74,10 @@ func (s *Handlers) batchDetails(r *http.Request, j *api.Job) (d server.Details, 
 			v.Rows = append(v.Rows, outcomeRow{one, list.Name(one), s.toneOf(&one)})
 		}
 		v.More += list.All
-		if list.Failed {
-			v.Retries = list.All
+	}
+	for i := range of.Jobs {
+		if retries(&of.Jobs[i]) {
+			v.Retries++
 		}
 	}
 	v.More -= len(v.Rows)
@@ -113,8 +115,7 @@ func (s *Handlers) retryForm(r *http.Request, form *web.Form) (to, done string, 
 	}
 	again, refused, why := 0, 0, error(nil)
 	for i := range v.Jobs {
-		if v.Jobs[i].Outcome != lifecycle.Failed && v.Jobs[i].Outcome != lifecycle.TimedOut ||
-			again+refused == mostRetries {
+		if !retries(&v.Jobs[i]) || again+refused == mostRetries {
 			continue
 		}
 		path := "/api/v1/jobs/" + url.PathEscape(string(v.Jobs[i].Job)) + "/events/" + string(record.Retry)
@@ -124,14 +125,24 @@ func (s *Handlers) retryForm(r *http.Request, form *web.Form) (to, done string, 
 		}
 		again++
 	}
-	if again == 0 && why != nil {
+	switch {
+	case again == 0 && why != nil:
 		return "", "", why
+	case again == 0:
+		return "", "", job.Errorf(job.Refused, "retry", id, "no failed object can be tried again: what failed needs a "+
+			"new submission")
 	}
 	done = fmt.Sprintf("%d tried again", again)
 	if refused > 0 {
 		done += fmt.Sprintf("; %d cannot be: %s", refused, job.Reason(why))
 	}
 	return web.JobPath(id), done, nil
+}
+
+// retries reports whether an object failed because of something that a retry can mend.
+func retries(j *api.JobReport) bool {
+	return (j.Outcome == lifecycle.Failed || j.Outcome == lifecycle.TimedOut) && j.State == record.Failed &&
+		j.Remedy != api.RemedyNew
 }
 
 // shareForm makes a link and shows it: its secret is stored nowhere.

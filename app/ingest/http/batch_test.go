@@ -67,6 +67,32 @@ func TestBatchOnThePage(t *testing.T) {
 	}
 }
 
+// TestOnlyRetriesThatCanSucceed: an object that needs a new submission is not counted as one that can be tried again,
+// and without another one the page has no form for it.
+func TestOnlyRetriesThatCanSucceed(t *testing.T) {
+	of := hostile()
+	of.Jobs = []client.JobReport{
+		{Job: "ing_1", State: "Failed", Outcome: "failed", Cause: "payload-digest", Remedy: "new-submission"},
+		{Job: "ing_2", State: "Failed", Outcome: "failed", Cause: "download", Remedy: "staff-retry"},
+	}
+	for failed, want := range map[int]string{2: "Try what failed again (1)", 1: ""} {
+		part := of
+		part.Jobs = of.Jobs[:failed]
+		w, id := batches(t, part)
+		_, text := w.AskPage(w.Request(http.MethodGet, "/jobs/"+string(id), ""))
+		if !strings.Contains(text, "The submission") || !strings.Contains(text, want) ||
+			want == "" && strings.Contains(text, "Try what failed again") {
+			t.Errorf("%d failed: %s", failed, text)
+		}
+		if want == "" {
+			answer, text := w.AskPage(w.Form("/batches/"+string(id)+"/retry", "note", "x"))
+			if answer.StatusCode != http.StatusConflict || !strings.Contains(text, "needs a new submission") {
+				t.Errorf("the form: got %s %s", answer.Status, text)
+			}
+		}
+	}
+}
+
 // printed is the report of a batch for the screenshots.
 func printed() client.BatchReport {
 	return client.BatchReport{State: "Failed", Filename: "letters.checkm", Submitter: "Ann Example",
