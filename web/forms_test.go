@@ -92,7 +92,7 @@ func TestFailedLast(t *testing.T) {
 	for !strings.Contains(page, "Jobs were searched") { // the page does not wait for the search
 		page = p.page("oscar", "/")
 	}
-	if !strings.Contains(page, "<span>1 job failed</span> <a href=\"/jobs?outcome=failed&amp;outcome=timed-out\">") ||
+	if !strings.Contains(page, "<span>1 job failed</span> <a href=\"/jobs?outcome=failed&amp;outcome=timed-out&amp;kind=test.note&amp;state=Torn\">") ||
 		strings.Contains(page, "Nothing. All jobs") {
 		t.Errorf("the overview does not state what failed: %s", page)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,7 @@ type overview struct {
 	Stuck        []stuckRow
 	StuckMore    int
 	Failed       []Row
+	AllFailed    string // address of the list of the jobs that the alert counts
 	Applications []applicationRow
 	Hours        []hourBar
 	HoursTotal   int64
@@ -65,6 +67,8 @@ type stuckRow struct {
 type applicationRow struct {
 	Application, Many                      string
 	Kind                                   job.Kind
+	Part                                   bool   // the jobs are parts of others, and not counted as failed on their own
+	AllFailed                              string // address of the list of those that failed
 	Queued, Working, Waiting, Failed, Done int64
 }
 
@@ -131,7 +135,9 @@ func viewOverview(kinds Kinds, in *overviewInput) overview {
 		v.Stuck = append(v.Stuck, stuckRowOf(kinds, &in.Attention.Stuck.Stuck[i]))
 	}
 	v.StuckMore = in.Attention.Stuck.Found - len(v.Stuck)
-	v.Failed = rowsOf(kinds, in.Queue.At, &in.Attention.Failed)
+	gone := func(r Row) bool { return r.Gone }
+	v.Failed = slices.DeleteFunc(rowsOf(kinds, in.Queue.At, &in.Attention.Failed), gone)
+	_, v.AllFailed = failedOf(kinds, in.Queue.States)
 	v.Applications = applicationsOf(kinds, in.Queue.States)
 	v.Hours, v.HoursTotal = barsOf(&in.Throughput)
 	v.HoursSince = in.Throughput.Since
@@ -160,8 +166,8 @@ func alertsOf(kinds Kinds, in *overviewInput) (all []alert) {
 		all = append(all, alert{Bad, numbered(n, "message was", "messages were") + " abandoned after the last attempt",
 			"/outbox?status=abandoned", "Messages"})
 	}
-	if n := failedOf(kinds, in.Queue.States); n > 0 {
-		all = append(all, alert{Bad, numbered(n, "job", "jobs") + " failed", "/jobs?" + failedJobs, "Failed jobs"})
+	if n, list := failedOf(kinds, in.Queue.States); n > 0 {
+		all = append(all, alert{Bad, numbered(n, "job", "jobs") + " failed", list, "Failed jobs"})
 	}
 	if n := len(in.Holds.Holds); n > 0 {
 		jobs := int64(0)
@@ -179,14 +185,25 @@ func alertsOf(kinds Kinds, in *overviewInput) (all []alert) {
 	return all
 }
 
-// failedOf counts the jobs that failed and are no parts of others.
-func failedOf(kinds Kinds, states []api.QueueTotal) (n int) {
+// failedOf counts the jobs that failed, are there, and are no parts of others, and returns the address of their list.
+func failedOf(kinds Kinds, states []api.QueueTotal) (n int, list string) {
+	q := url.Values{}
 	for _, s := range states {
-		if stage := kinds.Stage(s.Kind, s.State); endedBadly(&stage) && !kinds.NameOf(s.Kind).Part {
+		if stage := kinds.Stage(s.Kind, s.State); s.Jobs > 0 && endedBadly(&stage) && !kinds.NameOf(s.Kind).Part {
 			n += int(s.Jobs)
+			filterBy(q, s.Kind, s.State)
 		}
 	}
-	return n
+	return n, "/jobs?" + failedJobs + "&" + q.Encode()
+}
+
+// filterBy adds a kind and a state to the filters of a list, each once.
+func filterBy(q url.Values, k job.Kind, s lifecycle.State) {
+	for name, value := range map[string]string{"kind": string(k), "state": string(s)} {
+		if !slices.Contains(q[name], value) {
+			q.Add(name, value)
+		}
+	}
 }
 
 // endedBadly reports whether a state is the end of jobs that failed.
@@ -223,18 +240,20 @@ func nonEmpty(texts ...string) []string {
 
 // applicationsOf sums up the jobs of each kind by what they do: the kinds with the most work first.
 func applicationsOf(kinds Kinds, states []api.QueueTotal) []applicationRow {
-	rows := map[job.Kind]*applicationRow{}
+	rows, failed := map[job.Kind]*applicationRow{}, map[job.Kind]url.Values{}
 	for _, s := range states {
 		row := rows[s.Kind]
 		if row == nil {
 			named := kinds.NameOf(s.Kind)
-			row = &applicationRow{Application: named.Application, Many: named.Many, Kind: s.Kind}
-			rows[s.Kind] = row
+			row = &applicationRow{Application: named.Application, Many: named.Many, Kind: s.Kind, Part: named.Part}
+			rows[s.Kind], failed[s.Kind] = row, url.Values{}
 		}
 		stage := kinds.Stage(s.Kind, s.State)
 		switch {
 		case endedBadly(&stage):
 			row.Failed += s.Jobs
+			filterBy(failed[s.Kind], s.Kind, s.State)
+			row.AllFailed = "/jobs?" + failedJobs + "&" + failed[s.Kind].Encode()
 		case stage.Kind == lifecycle.End:
 			row.Done += s.Jobs
 		case stage.Kind == lifecycle.Wait:

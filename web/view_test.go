@@ -112,7 +112,7 @@ func TestOverview(t *testing.T) {
 		"bad 1 worker has jobs whose lease has expired /workers",
 		"held the clock is ahead ",
 		"bad 2 messages were abandoned after the last attempt /outbox?status=abandoned",
-		"bad 1 job failed /jobs?outcome=failed&outcome=timed-out",
+		"bad 1 job failed /jobs?outcome=failed&outcome=timed-out&kind=letter&state=Lost",
 		"held 1 hold keeps 3 jobs from being worked on /holds", "held 9 jobs do not move as usual #stuck",
 	}
 	if diff := cmp.Diff(want, texts); diff != "" {
@@ -120,7 +120,7 @@ func TestOverview(t *testing.T) {
 	}
 	row := applicationRow{Application: "Post", Many: "letters", Kind: "letter", Queued: 2, Working: 3, Waiting: 1,
 		Failed: 1,
-		Done:   3}
+		Done:   3, AllFailed: "/jobs?outcome=failed&outcome=timed-out&kind=letter&state=Lost"}
 	if diff := cmp.Diff([]applicationRow{row}, v.Applications); diff != "" {
 		t.Error(diff)
 	}
@@ -130,6 +130,34 @@ func TestOverview(t *testing.T) {
 	calm := viewOverview(letters{}, &overviewInput{Health: api.Health{Status: "ok"}})
 	if len(calm.Alerts) != 0 || !calm.Empty {
 		t.Errorf("nothing to do: got %+v", calm)
+	}
+}
+
+// parcels is the catalog of letters and of their parts.
+type parcels struct{ letters }
+
+func (p parcels) NameOf(k job.Kind) server.Named {
+	return server.Named{One: string(k), Many: string(k), Application: "Post", Part: k == "page"}
+}
+
+// TestFailedJobs: the overview counts the failed jobs that are there and no parts of others, and its links list them.
+func TestFailedJobs(t *testing.T) {
+	in := &overviewInput{Health: api.Health{Status: "ok"}, Queue: api.Queue{Total: api.QueueTotal{Jobs: 9},
+		States: []api.QueueTotal{{Kind: "letter", State: "Lost", Jobs: 2}, {Kind: "page", State: "Lost", Jobs: 3},
+			{Kind: "card", State: "Lost", Jobs: 1}, {Kind: "card", State: "Sent", Jobs: 3}}}}
+	v := viewOverview(parcels{}, in)
+	const list = "/jobs?outcome=failed&outcome=timed-out&kind=letter&kind=card&state=Lost"
+	if len(v.Alerts) != 1 || v.Alerts[0].Text != "3 jobs failed" || v.Alerts[0].Link != list || v.AllFailed != list {
+		t.Errorf("got %+v, %s", v.Alerts, v.AllFailed)
+	}
+	failed := int64(0)
+	for _, row := range v.Applications {
+		if !row.Part {
+			failed += row.Failed
+		}
+	}
+	if len(v.Applications) != 3 || failed != 3 {
+		t.Errorf("the table: %+v", v.Applications)
 	}
 }
 
