@@ -29,6 +29,7 @@ func TestBrowser(t *testing.T) {
 		w.order(t, fmt.Sprint("Letter ", i), "many", "ann")
 	}
 	evil := w.order(t, hostile+" "+strings.Repeat("long", 200), hostile[:40], "evil")
+	w.order(t, "A letter of a long group", strings.Repeat("department", 6), strings.Repeat("owner", 12))
 	set["open"], set["open2"] = w.order(t, "A map", "maps", "ann"), w.order(t, "A plan", "maps", "ann")
 	set["followed"] = w.order(t, "An atlas", "atlases", "ben")
 	failed := w.fail(t, w.order(t, "Letter to Anna", "letters", "cleo"), set["cause"].(string))

@@ -34,35 +34,74 @@ export async function check(name, run) {
 
 export const close = () => browser.close();
 
-// everyPage checks pages for people with disabilities, and on a phone. options are those of the browser, such as a
-// session.
+// sideways returns what of a page does not fit into the window: the document or a table that scrolls sideways, cells that
+// are not shown, and texts that are cut where no key can scroll to them.
+function sideways() {
+  const faults = [], name = (e) => `${e.tagName} ${e.className.baseVal ?? e.className}: ${e.textContent.trim().slice(0, 60)}`;
+  const root = document.documentElement;
+  if (root.scrollWidth > root.clientWidth) faults.push(`the document has ${root.scrollWidth} of ${root.clientWidth} px`);
+  for (const e of document.querySelectorAll(".scroll")) if (e.scrollWidth > e.clientWidth) faults.push(`scrolls: ${name(e)}`);
+  for (const e of document.querySelectorAll("main td, main tbody th")) if (e.textContent.trim() && !e.getClientRects().length) faults.push(`is not shown: ${name(e)}`);
+  const range = document.createRange(), texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let t = texts.nextNode(); t; t = texts.nextNode()) {
+    if (!t.data.trim() || t.parentElement.closest(".away, .skip, thead, option, script, style, title")) continue;
+    range.selectNodeContents(t);
+    const text = range.getBoundingClientRect();
+    if (!text.width) continue;
+    for (let e = t.parentElement; e; e = e.parentElement) {
+      if (e !== root && (getComputedStyle(e).overflowX === "visible" || e instanceof SVGElement)) continue;
+      const box = e === root ? { left: 0, right: root.clientWidth } : e.getBoundingClientRect();
+      if (text.left >= box.left - 1 && text.right <= box.right + 1) continue;
+      const reached = e !== root && /auto|scroll/.test(getComputedStyle(e).overflowX) && (e.tabIndex >= 0 || e.querySelector("a, button"));
+      if (!reached) faults.push(`is cut: ${name(t.parentElement)}`);
+      break;
+    }
+  }
+  return faults.slice(0, 5);
+}
+
+// everyPage checks pages for people with disabilities, on a phone and at a zoom of 200 %. options are those of the browser,
+// such as a session.
 export async function everyPage(pages, options = {}) {
-  await check("axe: no serious findings on any page, in each theme", async () => {
+  await check("axe: no serious findings on any page, in each theme, and on a phone", async () => {
     for (const theme of ["light", "dark"]) {
       const page = await open({ ...options, colorScheme: theme, bypassCSP: true });
       await page.addInitScript(axe);
       // What does not depend on colors is the same in both themes.
-      const only = theme === "light" ? { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] } : { type: "rule", values: ["color-contrast"] };
-      const findings = async () => (await page.evaluate((runOnly) => window.axe.run(document, { resultTypes: ["violations"], runOnly }), only))
-        .violations.filter((v) => ["serious", "critical"].includes(v.impact));
+      const light = theme === "light";
+      const only = light ? { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] } : { type: "rule", values: ["color-contrast"] };
+      const rules = light ? { "landmark-unique": { enabled: true } } : {};
+      const findings = async () => (await page.evaluate(([runOnly, rules]) => window.axe.run(document, { resultTypes: ["violations"], runOnly, rules }), [only, rules]))
+        .violations.filter((v) => v.id === "landmark-unique" || ["serious", "critical"].includes(v.impact));
       for (const path of pages) {
         await page.goto(base + path);
-        assert.deepEqual((await findings()).map((v) => [path, theme, v.id, v.nodes.slice(0, 2).map((n) => n.html.slice(0, 200))]), []);
+        for (const width of light ? [1280, 390] : [1280]) {
+          await page.setViewportSize({ width, height: 860 });
+          assert.deepEqual((await findings()).map((v) => [path, theme, width, v.id, v.nodes.slice(0, 2).map((n) => n.html.slice(0, 200))]), []);
+        }
       }
       // The control: a text that is hard to read is found.
-      await page.evaluate((pale) => { const p = document.createElement("p"); p.textContent = "pale"; p.style.color = pale; document.querySelector("main").append(p); }, theme === "light" ? "#bbb" : "#444");
+      await page.evaluate((pale) => { const p = document.createElement("p"); p.textContent = "pale"; p.style.color = pale; document.querySelector("main").append(p); }, light ? "#bbb" : "#444");
       assert.deepEqual((await findings()).map((v) => v.id), ["color-contrast"]);
       await page.context().close();
     }
   });
 
-  await check("no page scrolls sideways on a phone", async () => {
-    const page = await open({ ...options, viewport: { width: 390, height: 844 } });
+  await check("every page fits into windows of 320 to 1280 px, with all its cells", async () => {
+    const page = await open(options);
     for (const path of pages) {
       await page.goto(base + path);
-      const [wide, has] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
-      assert.ok(wide <= has, `${path}: ${wide} of ${has}`);
+      for (const width of [320, 640, 900, 1280]) {
+        await page.setViewportSize({ width, height: 860 });
+        assert.deepEqual([path, width, ...await page.evaluate(sideways)], [path, width]);
+      }
+      await page.emulateMedia({ media: "print" });
+      assert.deepEqual([path, "print", ...(await page.evaluate(sideways)).filter((f) => f.startsWith("is not shown"))], [path, "print"]);
+      await page.emulateMedia({ media: null });
     }
+    // The control: a text that is cut is found.
+    await page.evaluate(() => { const p = document.createElement("p"); p.textContent = "cut ".repeat(500); p.style.cssText = "white-space: nowrap; overflow: hidden"; document.querySelector("main").append(p); });
+    assert.equal((await page.evaluate(sideways)).length, 1);
     await page.context().close();
   });
 }
