@@ -27,7 +27,7 @@ import (
 type signInSettings struct {
 	Tokens         string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost admin token new); without tokens, users, oidc.issuer and proxy.user every client that reaches the server may do everything"`
 	Users          string        `name:"users" for:"serve" doc:"file of the local users, who sign in with a password (stagepost admin user new); it is made if it is missing; defaults to none"`
-	PublicURL      string        `name:"url" for:"serve" doc:"the address of the server as browsers use it, such as https://jobs.example.org; oidc.issuer needs it; defaults to that of listen"`
+	PublicURL      string        `name:"url" for:"serve" doc:"the address of the server as browsers use it, such as https://jobs.example.org; oidc.issuer needs it, and links to pass on begin with it; defaults to that of listen"`
 	SessionDir     string        `name:"session.dir" for:"serve" doc:"directory of the sessions of browsers, which several servers may share; defaults to sessions in the shared directory, of one server alone in the data directory"`
 	SessionIdle    time.Duration `name:"session.idle" for:"serve" default:"2h" doc:"how long after its last use a session ends"`
 	SessionLongest time.Duration `name:"session.longest" for:"serve" default:"24h" doc:"how long after its beginning a session ends"`
@@ -233,7 +233,7 @@ func (r *Server) identityOptions(s *Settings, o *server.Options) error {
 	if o.Proxies, err = s.proxies(); err != nil {
 		return cli.Usage(err)
 	}
-	o.Identities, o.SignIn, o.TLS = r.source(), r.signIn != nil, s.tls()
+	o.Identities, o.SignIn, o.TLS, o.URL = r.source(), r.signIn != nil, s.tls(), s.PublicURL
 	o.RateIdentity, o.RateAddress = s.RateIdentity, s.RateAddress
 	return nil
 }

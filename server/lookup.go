@@ -21,7 +21,7 @@ var idPart = regexp.MustCompile(`^([A-Za-z]+_[0-9A-Za-z]*|[0-9A-Za-z]{4,26})$`)
 // lookup answers with the jobs that a name may mean.
 func (s *Server) lookup(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
-	name := p.Text("name")
+	name := strings.TrimSpace(p.Text("name"))
 	if name == "" {
 		p.Wrong("name is missing")
 	}
@@ -85,7 +85,8 @@ func (s *Server) named(ctx context.Context, name string) ([]job.Job, error) {
 	return all, nil
 }
 
-// numbered finds jobs by NUMBER or KIND/NUMBER. A number alone is that of the kinds that applications name, if there
+// numbered finds jobs by NUMBER, KIND/NUMBER, or as pages call them: by what people call the kind, a space and the
+// number. A number alone is that of the kinds that applications name, if there
 // are such kinds: with those of other kinds, which no list shows, a mistyped number could mean another job.
 func (s *Server) numbered(ctx context.Context, name string) (all []job.Job, err error) {
 	var kinds []job.Kind
@@ -96,11 +97,10 @@ func (s *Server) numbered(ctx context.Context, name string) (all []job.Job, err 
 	if len(kinds) == 0 {
 		kinds = known
 	}
-	if kind, rest, given := strings.Cut(name, "/"); given {
-		if !slices.Contains(known, job.Kind(kind)) {
-			return nil, nil
-		}
-		kinds, digits = []job.Kind{job.Kind(kind)}, rest
+	if i := strings.LastIndexAny(name, "/ "); i >= 0 {
+		kinds, digits = slices.DeleteFunc(slices.Clone(known), func(k job.Kind) bool {
+			return name[:i] != string(k) && (name[i] == '/' || !strings.EqualFold(name[:i], s.NameOf(k).One))
+		}), name[i+1:]
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	switch {

@@ -46,6 +46,7 @@ type Options struct {
 	Alive        func() error   // why the server cannot work any more; defaults to nil always
 	Version      string         // shown by /healthz
 	TLS          bool           // browsers use TLS, though a proxy in front may end it
+	URL          string         // its address as browsers use it; defaults to that of the request
 	RateIdentity int64          // requests in a second of one identity; 0: unlimited
 	RateAddress  int64          // requests in a second from one address without identity; 0: unlimited
 	Proxies      []netip.Prefix // addresses of proxies, whose X-Forwarded-For is believed

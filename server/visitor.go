@@ -63,6 +63,18 @@ func signInAt(r *http.Request) string { return SignInAt(r.URL.RequestURI()) }
 // SignInAt is the address of the sign-in page, which opens a page of this server afterwards.
 func SignInAt(next string) string { return SignInPath + "?next=" + url.QueryEscape(next) }
 
+// Absolute returns the address of a path of this server as browsers use it, to be passed on.
+func (s *Server) Absolute(r *http.Request, path string) string {
+	if base, err := url.Parse(s.URL); err == nil && base.Host != "" {
+		return base.JoinPath(path).String()
+	}
+	at := url.URL{Scheme: "http", Host: r.Host, Path: path}
+	if s.TLS {
+		at.Scheme = "https"
+	}
+	return at.String()
+}
+
 // toSignIn reports whether the answer to a request without an identity is the sign-in page: a browser requests a
 // page.
 func (s *Server) toSignIn(r *http.Request) bool {

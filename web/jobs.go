@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
@@ -234,22 +236,40 @@ type searchView struct {
 	Rows []Row
 }
 
-// search opens the job that a name means.
+// search opens the job that a name means. A number may be that of jobs of several kinds.
 func (h *handlers) search(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	name := p.Text("name")
+	name := strings.TrimSpace(p.Text("name"))
 	if err := p.Err(); err != nil {
 		return h.Fail(w, r, err)
 	}
+	names := []string{name}
+	if _, err := strconv.ParseUint(name, 10, 63); err == nil {
+		for _, k := range h.KindsOf() {
+			if !h.NameOf(k).Part {
+				names = append(names, string(k)+"/"+name)
+			}
+		}
+	}
 	var page api.Page
-	if err := h.Get(r, With("/api/v1/lookup", url.Values{"name": {name}}), &page); err != nil {
-		return h.Fail(w, r, err)
+	var wrong error
+	for i, one := range names {
+		var found api.Page
+		if err := h.Get(r, With("/api/v1/lookup", url.Values{"name": {one}}), &found); i == 0 {
+			wrong = err
+		}
+		page.Jobs = append(page.Jobs, slices.DeleteFunc(found.Jobs, func(j job.Job) bool {
+			return slices.ContainsFunc(page.Jobs, func(have job.Job) bool { return have.ID == j.ID })
+		})...)
+	}
+	if len(page.Jobs) == 0 {
+		return h.Fail(w, r, wrong)
 	}
 	if len(page.Jobs) == 1 {
 		http.Redirect(w, r, JobPath(page.Jobs[0].ID), http.StatusSeeOther)
 		return nil
 	}
-	f := &Frame{Title: "Several jobs fit", Query: name, Body: searchView{name, rowsOf(h.Pages, time.Now(), &page)}}
+	f := &Frame{Title: "Several jobs fit", Body: searchView{name, rowsOf(h.Pages, time.Now(), &page)}}
 	return h.Reply(w, r, http.StatusOK, "search.html", f)
 }
 

@@ -33,6 +33,13 @@ type overviewInput struct {
 	Throughput api.Throughput
 }
 
+// attention is what a search for what needs attention found.
+type attention struct {
+	At     time.Time // zero: no search has ended yet
+	Stuck  api.Stuck
+	Failed api.Page
+}
+
 // overview is what the page shows.
 type overview struct {
 	Alerts       []alert
@@ -85,7 +92,7 @@ type hourBar struct {
 func (h *handlers) home(w http.ResponseWriter, r *http.Request) error {
 	admitted, err := h.Admit(w, r, server.Shared)
 	if err != nil {
-		return h.Fail(w, r, err)
+		return err // the server leads a browser without a session to the sign-in page
 	}
 	if server.IsUser(admitted.Context()) {
 		http.Redirect(w, r, "/mine", http.StatusSeeOther)
@@ -109,7 +116,7 @@ func (h *handlers) overview(r *http.Request) (*Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.Attention, err = h.recent.get(r.Context(), func(ctx context.Context) (attention, error) {
+	if in.Attention, err = h.recent.Get(r.Context(), func(ctx context.Context) (attention, error) {
 		return h.attention(r.Clone(ctx))
 	}); err != nil {
 		return nil, err

@@ -2,9 +2,12 @@ package web_test
 
 import (
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
 
@@ -90,5 +93,51 @@ func TestSignedOutWithoutSignIn(t *testing.T) {
 	if answer.StatusCode != http.StatusUnauthorized || !strings.Contains(page, "no page to sign in") ||
 		!strings.Contains(answer.Header.Get("WWW-Authenticate"), "Bearer") {
 		t.Errorf("got %s: %s", answer.Status, page)
+	}
+}
+
+// TestStartPageSignedOut: the start page leads a browser without a session to the sign-in, as other pages do.
+func TestStartPageSignedOut(t *testing.T) {
+	p := openPress(t, nil)
+	for path, want := range map[string]string{"/": "/sign-in?next=%2F", "/jobs/abc": "/sign-in?next=%2Fjobs%2Fabc"} {
+		answer, _ := p.AskPage(p.Request(http.MethodGet, path, ""))
+		if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != want {
+			t.Errorf("%s: got %s to %q", path, answer.Status, answer.Header.Get("Location"))
+		}
+	}
+}
+
+// TestSearchAsPagesShow: what pages show of a job finds it: its id with blanks, and the name of its kind with its number.
+// A number alone finds the jobs of all kinds. What is not found stays in the field.
+func TestSearchAsPagesShow(t *testing.T) {
+	w := office(t)
+	id := w.order(t, "A letter", "maps", "ann")
+	j, err := w.Client.Job(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := strconv.FormatInt(j.Number, 10)
+	for _, name := range []string{" " + string(id) + "\t", "letter " + number, "Letter " + number, "test.letter " + number,
+		"test.letter/" + number, number} {
+		answer, page := w.AskPage(w.Request(http.MethodGet, "/search?"+url.Values{"name": {name}}.Encode(), ""))
+		if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "/jobs/"+string(id) {
+			t.Errorf("%q: got %s: %s", name, answer.Status, page)
+		}
+	}
+	answer, page := w.AskPage(w.Request(http.MethodGet, "/search?name=letter+77777", ""))
+	if answer.StatusCode != http.StatusNotFound || !strings.Contains(page, `value="letter 77777"`) {
+		t.Errorf("what is not found: got %s: %s", answer.Status, page)
+	}
+}
+
+// TestSearchNumberOfSeveral: a number that jobs of several kinds have lists them, without parts of other jobs.
+func TestSearchNumberOfSeveral(t *testing.T) {
+	p := openPress(t, nil)
+	bag, note, part := p.order("test.bag", "ann"), p.order("test.note", "ann"), p.order("test.letter", "ann")
+	answer, page := p.AskPage(as("oscar", p.Request(http.MethodGet, "/search?name=1", "")))
+	for id, want := range map[job.ID]bool{bag: true, note: true, part: false} {
+		if strings.Contains(page, "/jobs/"+string(id)) != want {
+			t.Errorf("%s is listed: %v: %s %s", id, !want, answer.Status, page)
+		}
 	}
 }

@@ -6,20 +6,21 @@ import (
 
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/openapi"
+	"github.com/stagepost/stagepost/web/recent"
 )
 
 // handlers are the pages of every server.
 type handlers struct {
 	*Pages
-	recent *recent
+	recent *recent.Result[attention]
 }
 
 // Part gives the pages of every server. A nil server is enough to list the routes.
 func Part(s *server.Server) server.Part {
-	h := &handlers{&Pages{s, own}, newRecent()}
+	h := &handlers{&Pages{s, own}, recent.New[attention]()}
 	return server.Part{
 		Routes: slices.Concat(h.workRoutes(), h.jobRoutes(), h.controlRoutes(), h.recordRoutes()), Assets: files,
-		Pages: server.Pages{Home: h.home, Fail: h.refuse, Links: links}, Close: h.recent.close,
+		Pages: server.Pages{Home: h.home, Fail: h.refuse, Links: links}, Close: h.recent.Close,
 	}
 }
 

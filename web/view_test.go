@@ -60,6 +60,17 @@ func TestSentence(t *testing.T) {
 	}
 }
 
+// TestSentenceCommands: a command in a sentence can be copied as a whole; other code has no button.
+func TestSentenceCommands(t *testing.T) {
+	got := string(sentence("request it with `stagepost archive delete arc_01J9Z3ABCDEFGHJKMNPQRSTVWX --note \"WHY\"`, or `a<b`"))
+	command := "stagepost archive delete arc_01J9Z3ABCDEFGHJKMNPQRSTVWX --note &#34;WHY&#34;"
+	want := `request it with <span class="command"><code>` + command + `</code><button type="button" class="copy js" hidden ` +
+		`data-copy="` + command + `" aria-label="Copy the command ` + command + `">Copy</button></span>, or <code>a&lt;b</code>`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestTones(t *testing.T) {
 	for _, c := range []struct {
 		kind           lifecycle.Kind

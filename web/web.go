@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -81,6 +82,9 @@ type Section struct {
 func (p *Pages) Reply(w http.ResponseWriter, r *http.Request, status int, name string, f *Frame) error {
 	f.Sections, f.Here, f.Visitor = sections(p.Links(r.Context())), r.URL.Path, p.Visitor(r)
 	f.Theme, f.Notice = themeOf(r), takeNotice(w, r)
+	if f.Here == "/search" {
+		f.Query = strings.TrimSpace(r.URL.Query().Get("name"))
+	}
 	var b bytes.Buffer
 	if err := p.templates[name].ExecuteTemplate(&b, "frame", f); err != nil {
 		return job.Errorf(job.Internal, "page", "", "%s: %w", name, err)

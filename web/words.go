@@ -23,7 +23,7 @@ import (
 var functions = template.FuncMap{
 	"shown": printable.Shown, "time": timeHTML, "ago": amount.Ago, "span": amount.Span, "size": quantity.Size,
 	"count": amount.Count, "sentence": sentence, "jobpath": JobPath, "short": shortID, "percent": amount.Percent,
-	"lines": printable.Lines, "plural": amount.Plural,
+	"lines": printable.Lines, "copied": copyHTML, "plural": amount.Plural,
 }
 
 // titleOf returns what people call a job: its title, else the name of its object, else its kind and number.
@@ -48,12 +48,12 @@ func timeHTML(t time.Time) template.HTML {
 		t.Format("2\u00a0Jan\u00a02006, 15:04:05\u00a0UTC") + `</time>`)
 }
 
-// marked are the times and the ids of jobs in a sentence of the server.
+// marked are the times, the ids of jobs and the commands in a sentence of the server.
 var marked = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)|` +
-	`\b[a-z]+_[0-9A-HJKMNP-TV-Z]{26}\b`)
+	`\b[a-z]+_[0-9A-HJKMNP-TV-Z]{26}\b|` + "`[^`]+`")
 
-// sentence is a sentence of the server, which may contain the texts of strangers: times are shown as elsewhere, and
-// ids are links.
+// sentence is a sentence of the server, which may contain the texts of strangers: times are shown as elsewhere,
+// ids are links, and commands can be copied.
 func sentence(text string) template.HTML {
 	var b strings.Builder
 	text = printable.Shown(text)
@@ -66,12 +66,31 @@ func sentence(text string) template.HTML {
 			b.WriteString(string(timeHTML(t)))
 			continue
 		}
+		if code, ok := strings.CutPrefix(word, "`"); ok {
+			b.WriteString(string(codeHTML(strings.TrimSuffix(code, "`"))))
+			continue
+		}
 		id := job.ID(word)
 		fmt.Fprintf(&b, `<a href="%s" title="%s">…%s</a>`, template.HTMLEscapeString(JobPath(id)),
 			template.HTMLEscapeString(word), template.HTMLEscapeString(shortID(id)))
 	}
 	b.WriteString(template.HTMLEscapeString(text[at:]))
 	return template.HTML(b.String())
+}
+
+// codeHTML is a text as a program reads it. Commands of this program have a button that copies them.
+func codeHTML(text string) template.HTML {
+	if strings.HasPrefix(text, "stagepost ") {
+		return copyHTML("command", text)
+	}
+	return template.HTML("<code>" + template.HTMLEscapeString(text) + "</code>")
+}
+
+// copyHTML is a text with a button that copies it. what names the text.
+func copyHTML(what, text string) template.HTML {
+	text = template.HTMLEscapeString(text)
+	return template.HTML(`<span class="command"><code>` + text + `</code><button type="button" class="copy js" hidden ` +
+		`data-copy="` + text + `" aria-label="Copy the ` + what + ` ` + text + `">Copy</button></span>`)
 }
 
 // Tone is how a state appears: what is well, what failed, what is at work, what waits.

@@ -10,7 +10,9 @@ for (const javaScriptEnabled of [true, false]) {
     const note = "for a reader " + javaScriptEnabled;
     await page.locator("form[action$='/shares'] input[name=note]").fill(note);
     await page.getByRole("button", { name: "Confirm: make a link" }).click();
-    const link = await page.locator("main a.id").getAttribute("href");
+    const address = await page.locator("main .command code").innerText(), link = new URL(address).pathname;
+    assert.equal(address, base + link, "the address is whole");
+    assert.equal(await page.getByRole("button", { name: "Copy the link" }).isVisible(), javaScriptEnabled);
     const other = await open({ javaScriptEnabled });
     await other.goto(base + link);
     assert.match(await other.locator("main").innerText(), /You read this by a link/);

@@ -222,10 +222,10 @@
     form.querySelector("[name=back]").value = location.pathname + location.search;
   }
 
-  // The palette: pages, what can be done on this page, and jobs by their names.
+  // The palette: pages, what can be done on this page, and jobs by their ids and numbers.
   const dialog = document.createElement("dialog");
   dialog.setAttribute("aria-label", "Commands");
-  dialog.innerHTML = '<input type="text" role="combobox" aria-expanded="true" aria-controls="commands" aria-label="Command, page or job" placeholder="Type a page, a command or the name of a job" autocomplete="off"><ul id="commands" role="listbox" aria-label="Commands"></ul>';
+  dialog.innerHTML = '<input type="text" role="combobox" aria-expanded="true" aria-controls="commands" aria-label="Command, page or job" placeholder="Type a page, a command, or the id or number of a job" autocomplete="off"><ul id="commands" role="listbox" aria-label="Commands"></ul>';
   document.body.append(dialog);
   const input = dialog.querySelector("input"), list = dialog.querySelector("ul");
   let commands = [], chosen = 0;

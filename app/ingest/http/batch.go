@@ -158,7 +158,10 @@ func (s *Handlers) shareForm(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		return s.pages.Reply(w, r, http.StatusOK, "share.html", &web.Frame{Title: "The link",
-			Up: server.Link{Title: "The batch", Path: web.JobPath(id)}, Body: made})
+			Up: server.Link{Title: "The batch", Path: web.JobPath(id)}, Body: struct {
+				api.Share
+				Address string
+			}{made, s.Absolute(r, made.Path)}})
 	})
 }
 

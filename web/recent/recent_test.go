@@ -1,4 +1,4 @@
-package web
+package recent
 
 import (
 	"context"
@@ -6,32 +6,30 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/stagepost/stagepost/api"
 )
 
 // TestRecent: a page waits for a quick search, gets the result before while a long one is in progress, and a long one
 // is not repeated at once.
 func TestRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newRecent()
+		c := New[int]()
 		searches, takes := 0, time.Duration(0)
 		var fails error
-		search := func(ctx context.Context) (attention, error) {
+		search := func(ctx context.Context) (int, error) {
 			searches++
 			n := searches
 			select {
 			case <-time.After(takes):
-				return attention{At: time.Now(), Stuck: api.Stuck{Found: n}}, fails
+				return n, fails
 			case <-ctx.Done():
-				return attention{}, ctx.Err()
+				return 0, ctx.Err()
 			}
 		}
 		expect := func(when string, found, made int, wrong bool) {
 			t.Helper()
-			got, err := c.get(t.Context(), search)
-			if got.Stuck.Found != found || searches != made || (err != nil) != wrong {
-				t.Errorf("%s: got the result of search %d of %d, %v", when, got.Stuck.Found, searches, err)
+			got, err := c.Get(t.Context(), search)
+			if got != found || searches != made || (err != nil) != wrong {
+				t.Errorf("%s: got the result of search %d of %d, %v", when, got, searches, err)
 			}
 		}
 		expect("a quick search", 1, 1, false)
@@ -52,7 +50,7 @@ func TestRecent(t *testing.T) {
 		expect("it fails", 3, 4, true)
 		takes, fails = time.Hour, nil
 		expect("a search that the end of the server ends", 3, 5, true)
-		c.close()
+		c.Close()
 		expect("after the end", 3, 5, true)
 	})
 }

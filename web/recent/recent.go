@@ -1,11 +1,10 @@
-package web
+// Package recent keeps the result of a search that takes longer than a page may take.
+package recent
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/stagepost/stagepost/api"
 )
 
 // Bounds of the search for what needs attention. It reads thousands of records where there are a million jobs, and the
@@ -16,35 +15,29 @@ const (
 	searchMost  = 2 * time.Minute
 )
 
-// attention is what a search found.
-type attention struct {
-	At     time.Time // zero: no search has ended yet
-	Stuck  api.Stuck
-	Failed api.Page
-}
-
-// recent is the result of the last search. A page that asks for it begins a search, waits for it for a moment, and gets
+// Result is the result of the last search. A page that asks for it begins a search, waits for it for a moment, and gets
 // the result before if the search takes longer. One search is in progress at a time.
-type recent struct {
+type Result[T any] struct {
 	base context.Context // ends with the server
 	stop context.CancelFunc
 	wait time.Duration
 
 	mu   sync.Mutex // guards the rest
-	last attention
+	last T
 	err  error         // of the last search
 	next time.Time     // no search begins before
 	busy chan struct{} // closed when the search in progress ends; nil: none is
 }
 
-func newRecent() *recent {
-	c := &recent{wait: searchWait}
+// New makes one without a result.
+func New[T any]() *Result[T] {
+	c := &Result[T]{wait: searchWait}
 	c.base, c.stop = context.WithCancel(context.Background())
 	return c
 }
 
-// get returns the newest result. search gets a context with the values of ctx, which ends with the server.
-func (c *recent) get(ctx context.Context, search func(context.Context) (attention, error)) (attention, error) {
+// Get returns the newest result; the zero value before the first search has ended. search gets a context with the values of ctx, which ends with the server.
+func (c *Result[T]) Get(ctx context.Context, search func(context.Context) (T, error)) (T, error) {
 	c.mu.Lock()
 	busy := c.busy
 	if busy == nil && !time.Now().Before(c.next) && c.base.Err() == nil {
@@ -67,7 +60,7 @@ func (c *recent) get(ctx context.Context, search func(context.Context) (attentio
 	return c.last, c.err
 }
 
-func (c *recent) run(ctx context.Context, search func(context.Context) (attention, error)) {
+func (c *Result[T]) run(ctx context.Context, search func(context.Context) (T, error)) {
 	ctx, cancel := context.WithTimeout(ctx, searchMost)
 	defer cancel()
 	defer context.AfterFunc(c.base, cancel)()
@@ -83,8 +76,8 @@ func (c *recent) run(ctx context.Context, search func(context.Context) (attentio
 	c.busy = nil
 }
 
-// close ends a search in progress, and waits for its end.
-func (c *recent) close() {
+// Close ends a search in progress, and waits for its end.
+func (c *Result[T]) Close() {
 	c.stop()
 	c.mu.Lock()
 	busy := c.busy
