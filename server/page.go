@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"compress/gzip"
 	"embed"
 	"html/template"
 	"io/fs"
@@ -108,6 +109,37 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) error {
 		return job.Errorf(job.NotFound, "asset", "", "there is no asset %.100q", name)
 	}
 	w.Header().Set("Content-Type", media)
+	w.Header().Set("Vary", "Accept-Encoding")
+	if takesGzip(r) {
+		w.Header().Set("Content-Encoding", "gzip")
+		text = s.compressed(name, text)
+	}
 	_, _ = w.Write(text)
 	return nil
+}
+
+// takesGzip reports whether a client accepts gzip (RFC 9110, section 12.5.3).
+func takesGzip(r *http.Request) bool {
+	for _, one := range strings.Split(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
+		coding, weight, weighted := strings.Cut(one, ";")
+		_, q, _ := strings.Cut(weight, "=")
+		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
+			return !weighted || strings.Trim(q, " 0.") != ""
+		}
+	}
+	return false
+}
+
+// compressed returns an asset in gzip, which is made once. Pages are not compressed: with the texts of strangers beside
+// secrets their length would reveal these (BREACH).
+func (s *Server) compressed(name string, text []byte) []byte {
+	if made, ok := s.assets.Load(name); ok {
+		return made.([]byte)
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(text) // a buffer takes all
+	_ = z.Close()
+	s.assets.Store(name, b.Bytes())
+	return b.Bytes()
 }

@@ -115,6 +115,7 @@ type Server struct {
 	streams   *session.Quota
 	sessions  session.Sessions // requests under way, by their tokens
 	rates     rates
+	assets    sync.Map               // in gzip, by name: []byte
 	host      atomic.Pointer[string] // the last Host header that named this server
 	close     context.CancelFunc
 

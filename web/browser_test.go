@@ -146,20 +146,33 @@ func (w postOffice) fail(t *testing.T, id job.ID, why string) job.ID {
 	return id
 }
 
-// TestPageCosts: the first page is small, with its style sheets and its script.
+// TestPageCosts: the first page is small, with its style sheets and its script, and so is the list of jobs as browsers
+// get it.
 func TestPageCosts(t *testing.T) {
 	const most = 60 << 10
 	w := office(t)
 	for i := range 200 {
 		w.order(t, fmt.Sprint("Letter ", i), "many", "ann")
 	}
-	bytes := 0
-	for _, path := range []string{"/", "/assets/app.css", "/assets/lifecycle.css", "/assets/app.js"} {
-		_, text := w.Harness.AskPage(w.Request(http.MethodGet, path, ""))
-		bytes += len(text)
+	assets := []string{"/assets/app.css", "/assets/lifecycle.css", "/assets/app.js"}
+	size := func(encoding string, paths ...string) (bytes int) {
+		for _, path := range paths {
+			r := w.Request(http.MethodGet, path, "")
+			r.Header.Set("Accept-Encoding", encoding)
+			answer, text := w.Harness.AskPage(r)
+			if asset := strings.HasPrefix(path, "/assets/"); (answer.Header.Get("Content-Encoding") == "gzip") != (asset &&
+				encoding == "gzip") || asset && answer.Header.Get("Vary") != "Accept-Encoding" {
+				t.Errorf("%s, %s: the headers are %v", path, encoding, answer.Header)
+			}
+			bytes += len(text)
+		}
+		return bytes
 	}
-	if bytes > most {
+	if bytes := size("gzip;q=0", append(assets, "/")...); bytes > most {
 		t.Errorf("the first page has %d bytes, more than %d", bytes, most)
+	}
+	if bytes := size("gzip", append(assets, "/jobs")...); bytes > most {
+		t.Errorf("the list of jobs has %d bytes, more than %d", bytes, most)
 	}
 	if _, page := w.Harness.AskPage(w.Request(http.MethodGet, "/jobs", "")); !strings.Contains(page,
 		"200 jobs match") ||

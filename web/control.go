@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server/problem"
 	"github.com/stagepost/stagepost/web/amount"
 )
 
@@ -19,6 +20,8 @@ type holdsView struct {
 	Held   []heldRow
 	Kinds  []choice
 	States []choice
+	Wrong  string            // why the form that was sent is refused; empty: none was
+	Sent   map[string]string // its fields
 }
 
 type holdRow struct {
@@ -76,14 +79,33 @@ func scope(form *Form) (s job.Scope, everything bool) {
 	return s, form.Checked("everything")
 }
 
-func (h *handlers) hold(r *http.Request, form *Form) (to, done string, err error) {
-	b := api.Hold{Why: form.Line("why"), Until: form.Time("until")}
-	b.Scope, b.Everything = scope(form)
-	if err := form.Err(); err != nil {
-		return "", "", err
-	}
-	_, err = h.Ask(r, http.MethodPut, "/api/v1/holds", b)
-	return "/holds", "Held: " + b.Scope.String(), err
+// hold puts a hold. A form with a mistake is shown again as it was sent.
+func (h *handlers) hold(w http.ResponseWriter, r *http.Request) error {
+	return h.Form(w, r, func(form *Form) error {
+		sent := map[string]string{}
+		for name := range form.values {
+			sent[name] = form.values.Get(name)
+		}
+		b := api.Hold{Why: form.Line("why"), Until: form.Time("until")}
+		b.Scope, b.Everything = scope(form)
+		err := form.Err()
+		if err == nil {
+			_, err = h.Ask(r, http.MethodPut, "/api/v1/holds", b)
+		}
+		if err == nil {
+			return h.Done(w, "/holds", "Held: "+b.Scope.String())
+		}
+		of := problem.Of(err)
+		f, wrong := h.holds(r)
+		if wrong != nil || of.Kind != job.Invalid && of.Kind != job.NotFound {
+			return err
+		}
+		v := f.Body.(holdsView)
+		v.Wrong, v.Sent = strings.TrimPrefix(string(of.Job)+": "+of.Detail, ": "), sent
+		v.Kinds, v.States = choose(v.Kinds, nonEmpty(sent["kind"])), choose(v.States, nonEmpty(sent["state"]))
+		f.Body = v
+		return h.Reply(w, r, of.Status, "holds.html", f)
+	})
 }
 
 func (h *handlers) release(r *http.Request, form *Form) (to, done string, err error) {

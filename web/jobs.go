@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -44,10 +45,11 @@ type choice struct {
 	Chosen      bool
 }
 
-// jobs lists jobs. The address has the filters; those without a value are removed from it.
+// jobs lists jobs. The address has the filters; those without a value are removed from it, and the states that only
+// other kinds have: another kind was chosen.
 func (h *handlers) jobs(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	if filters := Given(q); len(filters) < len(q) {
+	if filters := fitting(h.Pages, Given(q)); filters.Encode() != q.Encode() {
 		http.Redirect(w, r, With("/jobs", filters), http.StatusSeeOther)
 		return nil
 	}
@@ -109,6 +111,24 @@ func viewJobs(kinds Catalog, now time.Time, q url.Values, page *api.Page) jobsVi
 		v.Next = With("/jobs", next)
 	}
 	return v
+}
+
+// fitting removes from filters the states that other kinds have and the chosen ones do not. A state that no kind has
+// stays: records outlive lifecycles.
+func fitting(kinds Catalog, q url.Values) url.Values {
+	filter := Filters(q, "kind", "state")
+	own, all := stateChoices(kinds, filter["kind"]), stateChoices(kinds, nil)
+	states := slices.DeleteFunc(slices.Clone(filter["state"]), func(s string) bool {
+		is := func(c choice) bool { return c.Value == s }
+		return len(own) > 0 && slices.ContainsFunc(all, is) && !slices.ContainsFunc(own, is)
+	})
+	if len(states) < len(filter["state"]) {
+		q = maps.Clone(q)
+		if q["state"] = states; len(states) == 0 {
+			delete(q, "state")
+		}
+	}
+	return q
 }
 
 // Catalog is the kinds of a server with their names and stages.

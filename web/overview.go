@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/web/amount"
+	"github.com/stagepost/stagepost/web/markup"
 )
 
 // overviewRefresh is the pause, in seconds, after which the script reads the overview again: nothing reports all
@@ -37,6 +38,7 @@ type overviewInput struct {
 type attention struct {
 	At     time.Time // zero: no search has ended yet
 	Stuck  api.Stuck
+	Names  map[job.ID]string // what lists call the stuck jobs
 	Failed api.Page
 }
 
@@ -132,6 +134,13 @@ func (h *handlers) attention(r *http.Request) (a attention, err error) {
 	a.At = h.Engine.Clock().Now()
 	err = cmp.Or(h.Get(r, "/api/v1/stuck?limit=6", &a.Stuck),
 		h.Get(r, "/api/v1/jobs?"+failedJobs+"&limit=6"+h.whole(), &a.Failed))
+	a.Names = map[job.ID]string{}
+	for _, s := range a.Stuck.Stuck {
+		var j api.Job
+		if h.Get(r, "/api/v1/jobs/"+url.PathEscape(string(s.Job)), &j) == nil { // it may have been purged since
+			a.Names[s.Job] = titleOf(h.Pages, &j.Job)
+		}
+	}
 	return a, err
 }
 
@@ -139,7 +148,9 @@ func (h *handlers) attention(r *http.Request) (a attention, err error) {
 func viewOverview(kinds Kinds, in *overviewInput) overview {
 	v := overview{Alerts: alertsOf(kinds, in), Empty: in.Queue.Total.Jobs == 0, Searched: in.Attention.At}
 	for i := range in.Attention.Stuck.Stuck {
-		v.Stuck = append(v.Stuck, stuckRowOf(kinds, &in.Attention.Stuck.Stuck[i]))
+		row := stuckRowOf(kinds, &in.Attention.Stuck.Stuck[i])
+		row.Name = cmp.Or(in.Attention.Names[in.Attention.Stuck.Stuck[i].Job], row.Name)
+		v.Stuck = append(v.Stuck, row)
 	}
 	v.StuckMore = in.Attention.Stuck.Found - len(v.Stuck)
 	gone := func(r Row) bool { return r.Gone }
@@ -187,7 +198,7 @@ func alertsOf(kinds Kinds, in *overviewInput) (all []alert) {
 	if in.Attention.Stuck.Found > 0 {
 		all = append(all, alert{Held, numbered(in.Attention.Stuck.Found, "job does", "jobs do") +
 			" not move as usual", "#stuck",
-			"Which"})
+			"These jobs"})
 	}
 	return all
 }
@@ -228,7 +239,7 @@ func numbered(n int, one, many string) string {
 
 func stuckRowOf(kinds Kinds, s *api.StuckJob) stuckRow {
 	stage := kinds.Stage(s.Kind, s.State)
-	row := stuckRow{Name: kinds.NameOf(s.Kind).One + " …" + shortID(s.Job), What: strings.Join(nonEmpty(s.Group,
+	row := stuckRow{Name: kinds.NameOf(s.Kind).One + " …" + markup.ShortID(s.Job), What: strings.Join(nonEmpty(s.Group,
 		s.Owner),
 		", "), Path: JobPath(s.Job), State: s.State, Time: amount.Span(time.Duration(s.Seconds) * time.Second),
 		Tone: ToneOf(&stage, lifecycle.None, false, s.Worker != "")}

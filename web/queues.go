@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/web/amount"
+	"github.com/stagepost/stagepost/web/markup"
 )
 
 // queuesView is what the page about queues shows.
@@ -71,7 +72,7 @@ func viewQueues(kinds Kinds, q *api.Queue, batches *api.QueueBatches) queuesView
 	for i := range batches.Batches {
 		b := &batches.Batches[i]
 		stage := kinds.Stage(b.Kind, b.State)
-		v.Batches = append(v.Batches, batchRow{QueueBatch: *b, Name: kinds.NameOf(b.Kind).One + " …" + shortID(b.Job),
+		v.Batches = append(v.Batches, batchRow{QueueBatch: *b, Name: kinds.NameOf(b.Kind).One + " …" + markup.ShortID(b.Job),
 			Path: JobPath(b.Job), Tone: ToneOf(&stage, b.Outcome, stage.Kind == lifecycle.End, false),
 			Age:  amount.Span(time.Duration(b.Seconds) * time.Second),
 			Done: b.Children.OK + b.Children.Failed + b.Children.TimedOut + b.Children.Cancelled + b.Children.Deleted})

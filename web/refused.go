@@ -14,6 +14,7 @@ import (
 // refused is what the page about an error shows.
 type refused struct {
 	Detail, Next string
+	Job          job.ID // that it is about; empty: none
 	Link         server.Link
 }
 
@@ -22,7 +23,7 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) error 
 	of := problem.Of(err)
 	problem.Retry(w.Header(), of.Status)
 	title := strings.TrimSuffix(of.Title, ".")
-	view := refused{of.Detail, nextSteps[of.Kind], server.Link{Title: "Go back", Path: p.before(r)}}
+	view := refused{of.Detail, nextSteps[of.Kind], of.Job, server.Link{Title: "Go back", Path: p.before(r)}}
 	unchanged := "Nothing was changed. "
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		unchanged = ""

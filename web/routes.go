@@ -123,7 +123,7 @@ func (h *handlers) controlRoutes() []server.Route {
 	return []server.Route{
 		PageRoute("/holds", server.Operator, "A page with the holds, and a form that puts one.", nil,
 			h.Show("holds.html", h.holds)),
-		FormRoute("/holds", server.Operator, "Puts a hold.", h.Post(h.hold)),
+		FormRoute("/holds", server.Operator, "Puts a hold.", h.hold),
 		FormRoute("/holds/release", server.Operator, "Ends a hold.", h.Post(h.release)),
 		PageRoute("/locks", server.Operator, "A page with the locks.", nil, h.Show("locks.html", h.locks)),
 		FormRoute("/locks/break", server.Operator, "Breaks a lock.", h.Post(h.breakLock)),

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -46,28 +47,6 @@ func TestStrangersTexts(t *testing.T) {
 	spelled := "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f468\u200d\U0001f469"
 	if got := printable.Lines(spelled + "\n\tad\u200cmin\u202e\x1b"); got != spelled+"\n\tad\ufffdmin\ufffd\ufffd" {
 		t.Errorf("a log: got %+q", got)
-	}
-}
-
-// TestSentence: texts of strangers are escaped; times and ids are marked.
-func TestSentence(t *testing.T) {
-	got := string(sentence("job ing_01J9Z3ABCDEFGHJKMNPQRSTVWX waits until 2026-11-27T12:00:00Z <b>\u202e"))
-	want := `job <a href="/jobs/ing_01J9Z3ABCDEFGHJKMNPQRSTVWX" title="ing_01J9Z3ABCDEFGHJKMNPQRSTVWX">` +
-		`…PQRSTVWX</a> ` +
-		`waits until <time datetime="2026-11-27T12:00:00Z">` + "27\u00a0Nov\u00a02026, 12:00:00\u00a0UTC" + `</time> &lt;b&gt;&lt;U+202E&gt;`
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// TestSentenceCommands: a command in a sentence can be copied as a whole; other code has no button.
-func TestSentenceCommands(t *testing.T) {
-	got := string(sentence("request it with `stagepost archive delete arc_01J9Z3ABCDEFGHJKMNPQRSTVWX --note \"WHY\"`, or `a<b`"))
-	command := "stagepost archive delete arc_01J9Z3ABCDEFGHJKMNPQRSTVWX --note &#34;WHY&#34;"
-	want := `request it with <span class="command"><code>` + command + `</code><button type="button" class="copy js" hidden ` +
-		`data-copy="` + command + `" aria-label="Copy the command ` + command + `">Copy</button></span>, or <code>a&lt;b</code>`
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }
 
@@ -144,10 +123,10 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// parcels is the catalog of letters and of their parts.
-type parcels struct{ letters }
+// pages is the catalog of letters and of their parts.
+type pages struct{ letters }
 
-func (p parcels) NameOf(k job.Kind) server.Named {
+func (p pages) NameOf(k job.Kind) server.Named {
 	return server.Named{One: string(k), Many: string(k), Application: "Post", Part: k == "page"}
 }
 
@@ -156,7 +135,7 @@ func TestFailedJobs(t *testing.T) {
 	in := &overviewInput{Health: api.Health{Status: "ok"}, Queue: api.Queue{Total: api.QueueTotal{Jobs: 9},
 		States: []api.QueueTotal{{Kind: "letter", State: "Lost", Jobs: 2}, {Kind: "page", State: "Lost", Jobs: 3},
 			{Kind: "card", State: "Lost", Jobs: 1}, {Kind: "card", State: "Sent", Jobs: 3}}}}
-	v := viewOverview(parcels{}, in)
+	v := viewOverview(pages{}, in)
 	const list = "/jobs?outcome=failed&outcome=timed-out&kind=letter&kind=card&state=Lost"
 	if len(v.Alerts) != 1 || v.Alerts[0].Text != "3 jobs failed" || v.Alerts[0].Link != list || v.AllFailed != list {
 		t.Errorf("got %+v, %s", v.Alerts, v.AllFailed)
@@ -269,5 +248,49 @@ func TestInline(t *testing.T) {
 	if got := string(Inline("<svg><style>x{}</style><g/></svg>")); got != "<svg><g/></svg>" || strings.Contains(got,
 		"style") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestFitting: a state that only other kinds have is removed from the filters when another kind is chosen; one that no
+// kind has stays.
+func TestFitting(t *testing.T) {
+	for query, want := range map[string]string{
+		"kind=letter&state=Sent":               "kind=letter&state=Sent",
+		"kind=parcel&state=Sent":               "kind=parcel",
+		"kind=parcel&state=Sent,Packed":        "kind=parcel&state=Packed",
+		"kind=letter,parcel&state=Sent":        "kind=letter%2Cparcel&state=Sent",
+		"kind=parcel&state=Stamped":            "kind=parcel&state=Stamped",
+		"kind=telegram&state=Sent":             "kind=telegram&state=Sent",
+		"state=Sent&group=maps&outcome=failed": "group=maps&outcome=failed&state=Sent",
+	} {
+		q, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fitting(parcels{}, q).Encode(); got != want {
+			t.Errorf("%s: got %s", query, got)
+		}
+	}
+}
+
+// parcels is the catalog of two kinds.
+type parcels struct{ letters }
+
+func (parcels) KindsOf() []job.Kind { return []job.Kind{"letter", "parcel"} }
+func (parcels) Stages(k job.Kind) []lifecycle.Stage {
+	if k == "letter" {
+		return stages
+	}
+	return []lifecycle.Stage{{State: "Packed", Kind: lifecycle.Queue}}
+}
+
+// TestStuckNames: a job that does not move has the name that lists have; without it, its kind and the end of its id.
+func TestStuckNames(t *testing.T) {
+	stuck := api.Stuck{Found: 2, Stuck: []api.StuckJob{{Job: "let_00000001", Kind: "letter"}, {Job: "let_00000002",
+		Kind: "letter"}}}
+	v := viewOverview(letters{}, &overviewInput{Health: api.Health{Status: "ok"}, Attention: attention{At: noon,
+		Stuck: stuck, Names: map[job.ID]string{"let_00000001": "Letter to Anna"}}})
+	if v.Stuck[0].Name != "Letter to Anna" || v.Stuck[1].Name != "letter …00000002" {
+		t.Errorf("got %+v", v.Stuck)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,13 +16,14 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/web/amount"
+	"github.com/stagepost/stagepost/web/markup"
 )
 
 // functions are those of all templates.
 var functions = template.FuncMap{
-	"shown": printable.Shown, "time": timeHTML, "ago": amount.Ago, "span": amount.Span, "size": quantity.Size,
-	"count": amount.Count, "sentence": sentence, "jobpath": JobPath, "short": shortID, "percent": amount.Percent,
-	"lines": printable.Lines, "copied": copyHTML, "plural": amount.Plural,
+	"shown": printable.Shown, "time": markup.Time, "ago": amount.Ago, "span": amount.Span, "size": quantity.Size,
+	"count": amount.Count, "sentence": markup.Sentence, "jobpath": JobPath, "short": markup.ShortID, "percent": amount.Percent,
+	"lines": printable.Lines, "copied": markup.Copied, "plural": amount.Plural,
 }
 
 // titleOf returns what people call a job: its title, else the name of its object, else its kind and number.
@@ -32,66 +32,7 @@ func titleOf(kinds Kinds, j *job.Job) string {
 }
 
 // JobPath is the path of the page of a job.
-func JobPath(id job.ID) string { return "/jobs/" + url.PathEscape(string(id)) }
-
-// shortID is the end of an id, as the command line shows it: it is enough to find the job.
-func shortID(id job.ID) string { return string(id[max(0, len(id)-8):]) }
-
-// timeHTML is a time for people, whose line breaks between date and time alone; the script of the pages writes it in
-// the local zone.
-func timeHTML(t time.Time) template.HTML {
-	if t.IsZero() {
-		return ""
-	}
-	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` +
-		t.Format("2\u00a0Jan\u00a02006, 15:04:05\u00a0UTC") + `</time>`)
-}
-
-// marked are the times, the ids of jobs and the commands in a sentence of the server.
-var marked = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)|` +
-	`\b[a-z]+_[0-9A-HJKMNP-TV-Z]{26}\b|` + "`[^`]+`")
-
-// sentence is a sentence of the server, which may contain the texts of strangers: times are shown as elsewhere,
-// ids are links, and commands can be copied.
-func sentence(text string) template.HTML {
-	var b strings.Builder
-	text = printable.Shown(text)
-	at := 0
-	for _, m := range marked.FindAllStringIndex(text, -1) {
-		b.WriteString(template.HTMLEscapeString(text[at:m[0]]))
-		word := text[m[0]:m[1]]
-		at = m[1]
-		if t, err := time.Parse(time.RFC3339, word); err == nil {
-			b.WriteString(string(timeHTML(t)))
-			continue
-		}
-		if code, ok := strings.CutPrefix(word, "`"); ok {
-			b.WriteString(string(codeHTML(strings.TrimSuffix(code, "`"))))
-			continue
-		}
-		id := job.ID(word)
-		fmt.Fprintf(&b, `<a href="%s" title="%s">…%s</a>`, template.HTMLEscapeString(JobPath(id)),
-			template.HTMLEscapeString(word), template.HTMLEscapeString(shortID(id)))
-	}
-	b.WriteString(template.HTMLEscapeString(text[at:]))
-	return template.HTML(b.String())
-}
-
-// codeHTML is a text as a program reads it. Commands of this program have a button that copies them.
-func codeHTML(text string) template.HTML {
-	if strings.HasPrefix(text, "stagepost ") {
-		return copyHTML("command", text)
-	}
-	return template.HTML("<code>" + template.HTMLEscapeString(text) + "</code>")
-}
-
-// copyHTML is a text with a button that copies it. what names the text.
-func copyHTML(what, text string) template.HTML {
-	text = template.HTMLEscapeString(text)
-	return template.HTML(`<span class="command"><code>` + text + `</code><button type="button" class="copy js" hidden ` +
-		`data-copy="` + text + `" aria-label="Copy the ` + what + ` ` + text + `">Copy</button></span>`)
-}
+func JobPath(id job.ID) string { return markup.JobPath(id) }
 
 // Tone is how a state appears: what is well, what failed, what is at work, what waits.
 type Tone string

@@ -63,7 +63,18 @@ await check("drop files on the form by mouse, and remove one", async () => {
   });
   await page.dispatchEvent(".drop", "drop", { dataTransfer: dropped });
   assert.equal(await page.locator(".chosen li").count(), 2);
-  await page.getByRole("button", { name: "Remove one.txt" }).click();
+  const send = page.getByRole("button", { name: "Send" }), remove = page.getByRole("button", { name: "Remove one.txt" });
+  const ground = (b) => b.evaluate((e) => getComputedStyle(e).backgroundColor);
+  assert.notEqual(await ground(remove), await ground(send), "to remove a file is not the main action");
+  const long = await page.evaluateHandle(() => {
+    const t = new DataTransfer();
+    t.items.add(new File(["z"], "long".repeat(50) + ".txt"));
+    return t;
+  });
+  await page.dispatchEvent(".drop", "drop", { dataTransfer: long });
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), "a long name");
+  await page.getByRole("button", { name: /^Remove long/ }).click();
+  await remove.click();
   assert.equal(await page.locator(".chosen li").count(), 1);
   await page.context().close();
 });

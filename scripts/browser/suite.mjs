@@ -74,6 +74,54 @@ await check("follow a job as it changes", async () => {
   await other.context().close();
 });
 
+await check("a notice about a state that is over has its time", async () => {
+  const page = await open({}), other = await open({});
+  await page.goto(base + "/jobs/" + jobs.followed);
+  await act(page, "release", "it goes on");
+  const notice = page.locator(".notice");
+  assert.equal(await notice.innerText(), "Done: release");
+  await other.goto(base + "/jobs/" + jobs.followed);
+  await act(other, "hold", "not yet");
+  await page.locator("#main", { hasText: "not yet" }).waitFor();
+  assert.match(await notice.innerText(), /^At .*: Done: release$/);
+  await page.context().close();
+  await other.context().close();
+});
+
+await check("save the filters as a view, use it, delete it", async () => {
+  const page = await open({});
+  await page.goto(base + "/jobs");
+  await page.getByLabel("Group").fill(jobs.group);
+  await page.waitForURL("**/jobs?group=" + jobs.group);
+  await page.getByLabel("Name of a view").fill(jobs.hostile);
+  await page.getByRole("button", { name: "Save this view" }).click();
+  const view = page.getByRole("link", { name: jobs.hostile, exact: true });
+  assert.equal(await view.getAttribute("aria-current"), "true");
+  await page.goto(base + "/jobs");
+  assert.equal(await view.getAttribute("aria-current"), null);
+  await view.click();
+  await page.waitForURL("**/jobs?group=" + jobs.group);
+  assert.equal(await page.getByLabel("Group").inputValue(), jobs.group);
+  await page.getByRole("button", { name: "Delete the view" }).click();
+  assert.equal(await view.count(), 0);
+  await page.reload();
+  assert.equal(await view.count(), 0);
+  await page.context().close();
+});
+
+await check("the state of a job is visible in its diagram, on paper too", async () => {
+  const page = await open({});
+  await page.goto(base + "/jobs/" + jobs.failed);
+  for (const media of ["screen", "print"]) {
+    await page.emulateMedia({ media });
+    assert.ok(await page.locator(".diagram .current").first().evaluate((c) => {
+      const box = c.closest(".diagram").getBoundingClientRect(), state = c.getBoundingClientRect();
+      return state.height > 0 && state.top >= box.top && state.bottom <= box.bottom;
+    }), media);
+  }
+  await page.context().close();
+});
+
 await check("the page states when it is not up to date", async () => {
   const page = await open({ expected: /status of 4\d\d|net::ERR_FAILED/ });
   const bar = page.getByRole("alert");

@@ -54,6 +54,11 @@ func Refuse(status int, kind job.ErrorKind, format string, args ...any) error {
 	return protocol{job.Errorf(kind, "request", "", format, args...), status}
 }
 
+// From returns the error that a problem of this server describes.
+func From(p *api.Problem) error {
+	return protocol{&job.Error{Op: "request", Kind: p.Kind, ID: p.Job, Err: errors.New(p.Error())}, p.Status}
+}
+
 // Of describes an error to the caller. The text of an internal error stays in the log.
 func Of(err error) *api.Problem {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

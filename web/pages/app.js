@@ -24,6 +24,7 @@
   stale.hidden = true;
   document.querySelector(".columns").before(stale);
   let failures = 0, read = new Date();
+  const opened = read;
   function warn(text, link) {
     const shown = [text];
     if (link) {
@@ -84,7 +85,7 @@
     for (const t of copy.querySelectorAll("time")) { t.textContent = ""; t.removeAttribute("title"); }
     for (const b of copy.querySelectorAll(".js")) b.hidden = true;
     for (const d of copy.querySelectorAll("details")) d.removeAttribute("open");
-    for (const n of copy.querySelectorAll(".notice")) n.remove();
+    for (const n of copy.querySelectorAll(".notice, .own")) n.remove();
     return copy.innerHTML;
   }
 
@@ -95,7 +96,13 @@
     const open = Array.from(main.querySelectorAll("details"), (d) => d.open);
     const scrolled = Array.from(main.querySelectorAll(".scroll, .diagram"), (s) => [s.scrollLeft, s.scrollTop]);
     const notice = main.querySelector(".notice"); // the server shows it once
-    if (notice && !fresh.querySelector(".notice")) fresh.prepend(notice);
+    if (notice && !fresh.querySelector(".notice")) {
+      if (!notice.dataset.before && state(fresh) !== state(main)) { // it is about a state that is over
+        notice.dataset.before = "yes";
+        notice.prepend("At " + local(opened) + ": ");
+      }
+      fresh.prepend(notice);
+    }
     main.replaceWith(fresh);
     main = fresh;
     localize(main);
@@ -109,8 +116,10 @@
     }
     live();
     ranges();
+    views();
     document.dispatchEvent(new CustomEvent("content"));
   }
+  function state(part) { return part.querySelector(".facts .badge")?.textContent; }
   function address(e) { return e.tagName + (e.getAttribute("href") || e.name || e.textContent.slice(0, 80)); }
 
   // busy reports whether a form of the content is being filled in.
@@ -187,6 +196,7 @@
           if (!await (form.dataset.live ? lines(to, true) : swap(to, true))) return;
           if (again === run) again = null;
           history.replaceState(null, "", to);
+          views();
         };
         await run();
       };
@@ -205,6 +215,48 @@
         if (await swap(to, true)) history.replaceState(null, "", to);
       });
     }
+  }
+
+  // Views that a person saved: names of filters of the list of jobs, kept in this browser for each person.
+  const key = "views " + (document.querySelector(".who bdi")?.textContent ?? "");
+  function stored() {
+    try {
+      const all = JSON.parse(localStorage.getItem(key));
+      return Array.isArray(all) ? all.filter((v) => typeof v?.name === "string" && typeof v?.query === "string") : [];
+    } catch (_) { return []; } // none, or the browser keeps nothing
+  }
+  function views() {
+    const form = main.querySelector("form.views"), list = main.querySelector(".chips");
+    if (!form) return;
+    const store = (all) => {
+      try { localStorage.setItem(key, JSON.stringify(all)); } catch (_) { form.replaceChildren("This browser does not keep views."); }
+      draw();
+    };
+    function draw() {
+      for (const old of list.querySelectorAll(".own")) old.remove();
+      for (const view of stored()) {
+        const li = document.createElement("li"), a = document.createElement("a"), b = document.createElement("button");
+        li.className = "own";
+        a.href = "/jobs" + view.query;
+        a.textContent = view.name;
+        if (view.query === location.search) a.setAttribute("aria-current", "true");
+        b.type = "button";
+        b.textContent = "\u00d7";
+        b.setAttribute("aria-label", "Delete the view " + view.name);
+        b.addEventListener("click", () => { store(stored().filter((v) => v.name !== view.name)); form.elements[0].focus(); });
+        li.append(a, b);
+        list.append(li);
+      }
+    }
+    form.onsubmit = (e) => {
+      e.preventDefault();
+      const query = new URLSearchParams(location.search), name = form.elements[0].value.trim();
+      query.delete("after");
+      if (!name) return;
+      form.reset();
+      store(stored().filter((v) => v.name !== name).concat({ name, query: query.size ? "?" + query : "" }));
+    };
+    draw();
   }
 
   // Copy buttons.
@@ -276,4 +328,5 @@
   localize(document);
   live();
   ranges();
+  views();
 })();

@@ -171,7 +171,7 @@ func factsOf(v *api.ComputeJob) (all []fact) {
 	add("It waits for", v.Waits)
 	if v.Agent != "" {
 		where := v.Agent
-		if v.Place != "" {
+		if v.Place != "" && v.Place != v.Agent {
 			where += ", " + v.Place
 		}
 		name := "Where it runs"
