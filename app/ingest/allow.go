@@ -189,7 +189,7 @@ func (a *App) jobLoses(ctx context.Context, j *job.Job, act *operator.Act) (job.
 		return job.Require{}, err
 	case b.State == record.Reporting || b.State == record.UpdateReporting:
 		return job.Require{}, job.Errorf(job.Refused, "delete", j.ID,
-			"its batch %s is %s and the report is being written: try again in a moment", b.ID, b.State)
+			"its batch %s is %s: jobs are deleted after its report is written (stagepost why %s)", b.ID, b.State, b.ID)
 	case act.Confirm:
 		return job.Require{ParentIn: []lifecycle.State{record.Pending, record.Held, record.Processing, record.Completed,
 			record.Failed, record.Deleted}}, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/access"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/zookeeper/merritt"
@@ -24,17 +26,15 @@ import (
 
 // adopt makes a record of nodes that others created. Those of records that have ended are left alone.
 func (p *pass) adopt(ctx context.Context, s *merritt.Seen) error {
-	switch s.Kind {
-	case record.BatchKind:
-		if s.State == record.Completed || s.State == record.Deleted || s.Locked {
-			return nil // a batch that is being created is read when that has ended
-		}
-		return p.adoptBatch(ctx, s)
-	case record.JobKind:
-		return p.adoptJob(ctx, s)
-	}
-	if s.State == record.Completed || s.State == record.Deleted {
+	switch {
+	case !adoptable(s):
 		return nil
+	case s.Kind == record.BatchKind && s.Locked:
+		return nil // a batch that is being created is read when that has ended
+	case s.Kind == record.BatchKind:
+		return p.adoptBatch(ctx, s)
+	case s.Kind == record.JobKind:
+		return p.adoptJob(ctx, s)
 	}
 	tag := access.SmallTag
 	if s.Large() {
@@ -42,6 +42,16 @@ func (p *pass) adopt(ctx context.Context, s *merritt.Seen) error {
 	}
 	return p.create(ctx, s, engine.Order{Kind: access.Kind, Tags: []string{tag}, Spec: map[string]string{
 		"ark": s.Value("ark"), "name": s.Value("token")}})
+}
+
+// adoptable reports whether nodes without a record get one. Those of a job get it if its batch takes jobs.
+func adoptable(s *merritt.Seen) bool {
+	return s.Kind == record.JobKind || s.State != record.Completed && s.State != record.Deleted
+}
+
+// takesJobs reports whether records of jobs that others created are added to that of their batch.
+func takesJobs(b *job.Job) bool {
+	return b.State == record.Processing && b.Children.Created() < b.Children.Expected
 }
 
 // create makes the record of nodes. What happened before is not in its history.
@@ -69,7 +79,8 @@ func (p *pass) adopted(ctx context.Context, s *merritt.Seen, err error) error {
 	return err
 }
 
-// adoptBatch makes the record of a batch. If its payload is at hand, Stagepost may work on it.
+// adoptBatch makes the record of a batch. If its payload is at hand, Stagepost may work on it. A batch without jobs whose
+// payload is missing has no record yet: the payload is searched for by each reading.
 func (p *pass) adoptBatch(ctx context.Context, s *merritt.Seen) error {
 	spec := record.BatchSpec{Submission: api.Submission{
 		Type: typeOf(s.Value("type")), Profile: s.Value("profile"), Submitter: submitter(s.Value("submitter")),
@@ -82,10 +93,14 @@ func (p *pass) adoptBatch(ctx context.Context, s *merritt.Seen) error {
 		spec.DublinCore, spec.ResourceType, spec.RetainTarget = d.DublinCore, d.ResourceType, d.RetainTarget
 	}
 	group := p.group(spec.Profile)
-	if s.State == record.Pending && s.Jobs == 0 {
+	if (s.State == record.Pending || s.State == record.Held) && s.Jobs == 0 {
 		f, err := p.payload(s.Value("batchID"), "", spec.Filename)
 		if err != nil {
 			return err
+		}
+		if f == nil && p.o.Queue != "" {
+			p.findMissing(s, spec.Filename)
+			return nil
 		}
 		if f != nil {
 			defer f.Close()
@@ -106,7 +121,7 @@ func (p *pass) adoptJob(ctx context.Context, s *merritt.Seen) error {
 		return err // a batch that has ended, or whose record is made by the next reading
 	}
 	b, err := p.store.Get(ctx, batch)
-	if err != nil || b.State != record.Processing || b.Children.Created() >= b.Children.Expected {
+	if err != nil || !takesJobs(&b) {
 		return err
 	}
 	var of record.BatchSpec
@@ -129,6 +144,10 @@ func (p *pass) adoptJob(ctx context.Context, s *merritt.Seen) error {
 		f, err := p.payload(s.Value("batchID"), s.Value("jobID"), spec.Filename)
 		if err != nil {
 			return err
+		}
+		if f == nil && p.o.Queue != "" && p.engine.Clock().Now().Sub(s.Since) < p.o.Settle {
+			p.findMissing(s, spec.Filename)
+			return nil
 		}
 		if f != nil {
 			defer f.Close()
@@ -198,6 +217,12 @@ func (p *pass) tags(id string) []string {
 	return all
 }
 
+// findMissing notes that nodes get no record before their payload exists.
+func (p *pass) findMissing(s *merritt.Seen, file string) {
+	p.find(s.Node, "it has no record yet: its payload %s does not exist in %s; the next reading searches again",
+		filepath.Join(s.Value("batchID"), s.Value("jobID"), file), p.o.Queue)
+}
+
 // payload opens the payload of a batch, or of a job of it, in Merritt's directory; nil if it is not there.
 func (p *pass) payload(batch, name, file string) (*os.File, error) {
 	if p.o.Queue == "" || batch == "" || file == "" {
@@ -208,14 +233,30 @@ func (p *pass) payload(batch, name, file string) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.Open(filepath.Join(batch, name, file))
+	f, err := openPlain(root, filepath.Join(batch, name, file))
 	if errors.Is(err, fs.ErrNotExist) && name != "" {
-		f, err = root.Open(filepath.Join(batch, name, "producer", file))
+		f, err = openPlain(root, filepath.Join(batch, name, "producer", file))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return f, err
+}
+
+// openPlain opens a regular file. Anything else, such as a named pipe, is an error; the call never waits for a writer.
+func openPlain(root *os.Root, name string) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|durable.Plain, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s in %s is no regular file", name, root.Name())
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // submitter returns the user of "user/Display Name".

@@ -79,15 +79,14 @@ func New(ctx context.Context, store *zookeeper.Store, o Options) (*Follower, err
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	f := &Follower{o: o, store: store, passes: make(chan struct{}), released: make(chan inventory.Lock, 1024)}
 	m := Mapping(o.Profiles)
-	m.Stored, m.Continues = o.stored, o.continues
-	link := merritt.New(m, merritt.Options{})
-	if err := store.Attach(ctx, link); err != nil {
+	m.Stored, m.Continues, m.Workable = f.o.stored, f.o.continues, f.o.workable
+	f.link = merritt.New(m, merritt.Options{})
+	if err := store.Attach(ctx, f.link); err != nil {
 		return nil, err
 	}
-	f := &Follower{o: o, store: store, link: link, passes: make(chan struct{}),
-		released: make(chan inventory.Lock, 1024)}
-	return f, link.Init(ctx)
+	return f, f.link.Init(ctx)
 }
 
 // Run follows until ctx ends. app and e are those that work on the records.

@@ -326,8 +326,13 @@ func TestTakeTurns(t *testing.T) {
 
 func (h *harness) claims(s lifecycle.State) []job.Job {
 	h.Helper()
+	return h.claimsOf(record.JobKind, s)
+}
+
+func (h *harness) claimsOf(k job.Kind, s lifecycle.State) []job.Job {
+	h.Helper()
 	jobs, err := h.store.Claim(h.Context(), job.Claim{Worker: "w", N: 10, Lease: guard, Now: h.engine.Clock().Now(),
-		From: []job.KindState{{Kind: record.JobKind, State: s}}})
+		From: []job.KindState{{Kind: k, State: s}}})
 	h.ok(err)
 	return jobs
 }

@@ -178,14 +178,28 @@ func token(j *job.Job) merritt.Token {
 		Message: cmp.Or(j.Message, "Request queued, use token to check status")}
 }
 
-// workable returns why the server cannot work on a job or batch: the payload of what a program of Merritt created is
-// with that program.
+// workable returns why the server cannot work on a job or batch. The report of a batch of Merritt needs no payload: the
+// program that has locked the batch writes it. Without a directory of payloads, batches of Merritt are left to Merritt.
+func (o *Options) workable(j *job.Job) string {
+	made := strings.HasPrefix(j.Key, merritt.KeyOf(""))
+	switch reports := j.State == record.Reporting || j.State == record.UpdateReporting; {
+	case !made || j.Kind != record.BatchKind || !reports:
+		return workable(j)
+	case o.Queue == "":
+		return "Merritt's programs report on the batches that they created " +
+			"(with ingest.merritt.queue, this server does so too)"
+	}
+	return ""
+}
+
+// workable returns why the server cannot work on a job or batch before its report: the payload of what a program of
+// Merritt created is with that program.
 func workable(j *job.Job) string {
 	if !strings.HasPrefix(j.Key, merritt.KeyOf("")) {
 		return ""
 	}
-	const why = "its payload is not in this server: Merritt's programs continue with it " +
-		"(ingest.merritt.queue names the directory where they keep payloads)"
+	const why = "this server had no payload when it made the record: Merritt's programs continue with it " +
+		"(ingest.merritt.queue names the directory where they keep payloads; it must be set and readable before that)"
 	switch j.Kind {
 	case record.BatchKind:
 		var s record.BatchSpec

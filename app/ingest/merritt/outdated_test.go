@@ -115,6 +115,7 @@ func TestOwnBatchIsNotAdopted(t *testing.T) {
 	if n := h.count(); n != 1 {
 		t.Errorf("%d records of one batch", n)
 	}
+	h.payload("bid-1", "one")
 	_, err := h.program.Submit("bid-1", "maps_content", "one", "batchManifestFile") // the control
 	h.ok(err)
 	seen = h.read(h.known())
