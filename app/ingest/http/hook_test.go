@@ -148,7 +148,8 @@ func TestHooksPage(t *testing.T) {
 	w := open(t, func(o *options) { o.Hooks = p }, nil)
 	answer, text := w.page("/hooks")
 	for _, want := range []string{"<bdi>maps: ear</bdi>", `<span class="badge bad">abandoned</span>`,
-		`<span class="badge good">delivered</span>`, `<td class="wide">118</td><td class="wide">1</td>`,
+		`<span class="badge good">delivered</span>`,
+		`<td data-label="Open">118</td><td data-label="Abandoned">1</td>`,
 		"Send all abandoned again", `href="/jobs/bat_1"`, `rel="next"`, "&lt;script&gt;"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %s, the page lacks %q: %s", answer.Status, want, text)
