@@ -72,6 +72,8 @@ type Health struct {
 	// what confines the users' scripts that the server runs itself: native, bwrap or none
 	Sandbox  string   `json:"sandbox,omitempty"`
 	Warnings []string `json:"warnings,omitempty"` // what is wrong without keeping it from its work
+	// what ingest cannot follow in the nodes of a Merritt system, of which Warnings has the first
+	Findings []string `json:"findings,omitempty"`
 }
 
 // Session is who sends a request.

@@ -127,8 +127,8 @@ func (c *commands) zkImport() *cobra.Command {
 	return asUser(&cobra.Command{
 		Use:   "import ADDRESS",
 		Short: "Show which batches and jobs of a Merritt queue a server would take over as records",
-		Long: `Shows the batches, jobs and access requests of a Merritt queue that have no record in the store at the address, or whose record has another
-state. Nothing is changed: a server with --ingest-merritt on makes the records when it starts, and the store if there is none. A store on which a
+		Long: `Shows the batches, jobs and access requests of a Merritt queue that get a record in the store at the address, or whose record has another state.
+Batches and requests that have ended, and the jobs of such batches, get none. Nothing is changed: a server with --ingest-merritt on makes the records when it starts, and the store if there is none. A store on which a
 server runs is refused.`,
 		Example: "  stagepost zk import zookeeper://zk1:2181/stagepost",
 		Args:    cobra.ExactArgs(1),
@@ -141,7 +141,7 @@ server runs is refused.`,
 			if err != nil {
 				return err
 			}
-			seen, fresh, err := merritt.Differences(cmd.Context(), servers, o, profiles)
+			all, fresh, err := merritt.Differences(cmd.Context(), servers, o, profiles)
 			if err != nil {
 				return err
 			}
@@ -149,13 +149,13 @@ server runs is refused.`,
 				c.Note("there is no store at %s: a server that is started with this address makes it",
 					cmp.Or(o.Root, zookeeper.DefaultRoot))
 			}
-			return cli.List(c.Out, seen, "every batch and job has its record", "NODE|STATE|RECORD|PROFILE",
-				func(s *nodes.Seen) []string {
-					state := string(s.State)
-					if s.Gone {
+			return cli.List(c.Out, all, "no batch and no job is to be taken over", "NODE|STATE|RECORD|PROFILE",
+				func(d *merritt.Difference) []string {
+					state := string(d.State)
+					if d.Gone {
 						state = "(removed)"
 					}
-					return []string{s.Node, state, c.Out.ID(s.Record), s.Value("profile")}
+					return []string{d.Node, state, c.Out.ID(d.Record), d.Profile}
 				})
 		},
 	})

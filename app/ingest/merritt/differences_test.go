@@ -2,6 +2,7 @@ package merritt
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -36,6 +37,44 @@ func TestDifferences(t *testing.T) {
 	h.ok(err)
 	if fresh || len(seen) != 1 || seen[0].Record != one.ID || !seen[0].Gone {
 		t.Errorf("fresh %t, %+v", fresh, seen)
+	}
+}
+
+// What has ended in Merritt, and the jobs of batches that take none, get no record and are no differences.
+func TestDifferencesAreTakenOver(t *testing.T) {
+	h := newHarness(t)
+	for _, state := range []string{"Completed", "Deleted"} {
+		batch, err := h.program.Submit("bid-"+state, "maps_content", "two", "batchManifestFile")
+		h.ok(err)
+		_, err = h.program.Begin(batch, "bid-"+state, "maps_content", "one.txt")
+		h.ok(err)
+		h.ok(h.program.Batch(batch, state, ""))
+	}
+	ours, _ := h.pending() // whose record has all its jobs
+	_, err := h.program.Begin(h.node(ours.ID), "bid-ours", "maps_content", "more.txt")
+	h.ok(err)
+	batch, err := h.program.Submit("bid-1", "maps_content", "two", "batchManifestFile")
+	h.ok(err)
+	ids, err := h.program.Begin(batch, "bid-1", "maps_content", "one.txt")
+	h.ok(err)
+	h.ok(h.program.Move(ids[0], "Failed", "404"))
+	h.ok(h.store.Close())
+	differences := func() []Difference {
+		all, _, err := Differences(t.Context(), []string{h.address}, zookeeper.Options{}, h.f.o.Profiles)
+		h.ok(err)
+		return all
+	}
+	all := differences()
+	if len(all) != 2 || all[0].Node != batch || all[1].Node != ids[0] {
+		t.Fatalf("%+v", all)
+	}
+	text, err := json.Marshal(all[1])
+	h.ok(err)
+	for _, key := range []string{`"node":"` + ids[0], `"kind":"ingest.job"`, `"state":"Failed"`, `"batch":"` + batch,
+		`"profile":"maps_content"`, `"message":"404"`} {
+		if !strings.Contains(string(text), key) {
+			t.Errorf("%s has no %s", text, key)
+		}
 	}
 }
 

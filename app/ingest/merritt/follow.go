@@ -150,26 +150,46 @@ func (f *Follower) Findings() []Finding {
 	return slices.Clone(f.findings)
 }
 
-// Warnings are the findings as sentences, and why the nodes cannot be read.
+// Warnings are the first findings as sentences, and why the nodes cannot be read.
 func (f *Follower) Warnings() (all []string) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.failed != nil {
-		all = append(all, "the nodes of Merritt cannot be read: "+f.failed.Error())
+	failed := f.failed
+	f.mu.Unlock()
+	if failed != nil {
+		all = append(all, "the nodes of Merritt cannot be read: "+failed.Error())
 	}
-	for i, one := range f.findings {
-		if i == mostWarnings {
-			more := len(f.findings) - i
-			all = append(all, fmt.Sprintf("and %d more findings in Merritt's nodes: stagepost zk check", more))
-			break
-		}
-		all = append(all, fmt.Sprintf("%s: %s (stagepost zk check)", one.Node, one.Text))
+	found := f.Findings()
+	first := found[:min(len(found), mostWarnings)]
+	all = append(all, sentences(first)...)
+	if more := len(found) - len(first); more > 0 {
+		all = append(all, fmt.Sprintf("and %d more findings in Merritt's nodes: stagepost admin health -o json", more))
 	}
 	return all
 }
 
-// mostWarnings bounds the findings that are listed by Warnings.
-const mostWarnings = 10
+// Sentences are the findings as sentences, at most 1,000.
+func (f *Follower) Sentences() []string {
+	found := f.Findings()
+	first := found[:min(len(found), mostSentences)]
+	all := sentences(first)
+	if more := len(found) - len(first); more > 0 {
+		all = append(all, fmt.Sprintf("and %d more findings in Merritt's nodes, which are in the log", more))
+	}
+	return all
+}
+
+func sentences(findings []Finding) (all []string) {
+	for _, one := range findings {
+		all = append(all, one.Node+": "+one.Text)
+	}
+	return all
+}
+
+// mostWarnings and mostSentences bound the findings that are listed by Warnings and by Sentences.
+const (
+	mostWarnings  = 10
+	mostSentences = 1000
+)
 
 // pass is one reading.
 type pass struct {

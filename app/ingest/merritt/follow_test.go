@@ -1,6 +1,7 @@
 package merritt
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -237,6 +238,26 @@ func TestBadData(t *testing.T) {
 	}
 	if got := h.claim(record.Pending); got.ID != j.ID {
 		t.Errorf("claimed %v", got)
+	}
+}
+
+// The warnings name how many findings there are, and the sentences are all of them.
+func TestFindingsAreListed(t *testing.T) {
+	h := newHarness(t)
+	for i := range mostWarnings + 2 {
+		h.ok(h.program.Put(fmt.Sprintf("/jobs/states/pending/what%02d", i)))
+	}
+	h.pass()
+	warnings, all := h.f.Warnings(), h.f.Sentences()
+	if len(warnings) != mostWarnings+1 || len(all) != mostWarnings+2 || !slices.Equal(warnings[:10], all[:10]) {
+		t.Fatalf("%q, %q", warnings, all)
+	}
+	if last := warnings[mostWarnings]; !strings.Contains(last, "2 more") ||
+		!strings.HasSuffix(last, ": stagepost admin health -o json") {
+		t.Error(last)
+	}
+	if text := strings.Join(append(warnings, all...), " "); strings.Contains(text, "zk check") {
+		t.Error(text)
 	}
 }
 

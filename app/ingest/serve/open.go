@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/access"
 	"github.com/stagepost/stagepost/app/ingest/fsck"
@@ -134,10 +135,18 @@ func Part(s *server.Server, app module.App) server.Part {
 	if !ok {
 		return ingesthttp.Part(s, ingesthttp.Options{})
 	}
-	return ingesthttp.Part(s, ingesthttp.Options{
+	part := ingesthttp.Part(s, ingesthttp.Options{
 		Ingest: submissions{a.App}, Details: a.App, Profiles: a.App, Hooks: a.App, Access: a.access,
 		Shares: a.shares,
 	})
+	if a.beside != nil {
+		health := part.Health
+		part.Health = func(h *api.Health) {
+			health(h)
+			h.Findings = append(h.Findings, a.beside.Sentences()...)
+		}
+	}
+	return part
 }
 
 // Locker is part of module.Locker.

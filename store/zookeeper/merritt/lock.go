@@ -92,7 +92,7 @@ func (l *Link) moved(s zookeeper.Shown, status layout.Status, locked bool) strin
 	case locked:
 		return fmt.Sprintf("a worker of Merritt has locked %s", s.Node)
 	case !same && status == "":
-		return fmt.Sprintf("%s does not exist in Merritt, or cannot be read: stagepost zk check", s.Node)
+		return fmt.Sprintf("%s does not exist in Merritt, or cannot be read: stagepost admin health", s.Node)
 	case !same:
 		return fmt.Sprintf("%s is %s in Merritt: the record follows", s.Node, status)
 	}
