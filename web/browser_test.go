@@ -160,8 +160,8 @@ func TestPageCosts(t *testing.T) {
 			r := w.Request(http.MethodGet, path, "")
 			r.Header.Set("Accept-Encoding", encoding)
 			answer, text := w.Harness.AskPage(r)
-			if asset := strings.HasPrefix(path, "/assets/"); (answer.Header.Get("Content-Encoding") == "gzip") != (asset &&
-				encoding == "gzip") || asset && answer.Header.Get("Vary") != "Accept-Encoding" {
+			asset, got := strings.HasPrefix(path, "/assets/"), answer.Header.Get("Content-Encoding")
+			if (got == "gzip") != (asset && encoding == "gzip") || asset && answer.Header.Get("Vary") != "Accept-Encoding" {
 				t.Errorf("%s, %s: the headers are %v", path, encoding, answer.Header)
 			}
 			bytes += len(text)

@@ -102,17 +102,18 @@ func TestFailedLast(t *testing.T) {
 	}
 }
 
-// TestRefusedHold: the form of a hold that is refused is shown again as it was sent, with the mistake and the job that it
-// is about.
+// TestRefusedHold: the form of a hold that is refused is shown again as it was sent, with the mistake and the job that
+// it is about.
 func TestRefusedHold(t *testing.T) {
 	p := openPress(t, nil)
-	answer, page := p.AskPage(as("oscar", p.Form("/holds", "kind", "test.bag", "state", "Posted", "group", "maps", "owner",
-		"ann", "tag", "a=b", "job", "let_none", "until", "2099-01-01T10:00", "why", "the shelf \"x\" is full")))
+	answer, page := p.AskPage(as("oscar", p.Form("/holds", "kind", "test.bag", "state", "Posted", "group", "maps",
+		"owner", "ann", "tag", "a=b", "job", "let_none", "until", "2099-01-01T10:00", "why", `the shelf "x" is full`)))
 	if answer.StatusCode != http.StatusNotFound {
 		t.Errorf("got %s", answer.Status)
 	}
-	for _, want := range []string{"let_none: there is no such job", `value="test.bag" selected`, `<option selected>Posted`,
-		`name="group" value="maps"`, `name="owner" value="ann"`, `name="tag" value="a=b"`, `name="job" value="let_none"`,
+	for _, want := range []string{"let_none: there is no such job", `value="test.bag" selected`,
+		`<option selected>Posted`, `name="group" value="maps"`, `name="owner" value="ann"`, `name="tag" value="a=b"`,
+		`name="job" value="let_none"`,
 		`value="2099-01-01T10:00"`, `value="the shelf &#34;x&#34; is full"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q: %s", want, page)

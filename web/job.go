@@ -374,7 +374,7 @@ func (v *jobView) setHistory(in *jobInput) {
 	if n := len(in.History); n > 0 && in.History[n-1].Seq == in.Job.Seq && prev != in.Job.Head {
 		v.Broken = true
 	}
-	v.Chained = numbered(len(in.History), "entry", "entries, each with the hash of the one before")
+	v.Chained = numbered(len(in.History), "entry", "entries") + ", each with the hash of the one before"
 }
 
 // whoOf names who caused an entry.

@@ -86,8 +86,9 @@ func openPress(t *testing.T, change func(*server.Options)) press {
 	}
 	w := servertest.Serve(t, o, part,
 		func(*servertest.Harness) server.Part {
-			return server.Part{Numbers: []job.Kind{"test.bag"}, Pages: server.Pages{OwnerCauses: []string{"seal"}, Kinds: map[job.Kind]server.Named{
-				"test.bag": {One: "bag", Many: "bags"}, "test.letter": {One: "letter", Many: "letters", Part: true}}}}
+			return server.Part{Numbers: []job.Kind{"test.bag"}, Pages: server.Pages{OwnerCauses: []string{"seal"},
+				Kinds: map[job.Kind]server.Named{"test.bag": {One: "bag", Many: "bags"},
+					"test.letter": {One: "letter", Many: "letters", Part: true}}}}
 		})
 	return press{w, secrets}
 }

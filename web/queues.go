@@ -72,7 +72,8 @@ func viewQueues(kinds Kinds, q *api.Queue, batches *api.QueueBatches) queuesView
 	for i := range batches.Batches {
 		b := &batches.Batches[i]
 		stage := kinds.Stage(b.Kind, b.State)
-		v.Batches = append(v.Batches, batchRow{QueueBatch: *b, Name: kinds.NameOf(b.Kind).One + " …" + markup.ShortID(b.Job),
+		v.Batches = append(v.Batches, batchRow{QueueBatch: *b,
+			Name: kinds.NameOf(b.Kind).One + " …" + markup.ShortID(b.Job),
 			Path: JobPath(b.Job), Tone: ToneOf(&stage, b.Outcome, stage.Kind == lifecycle.End, false),
 			Age:  amount.Span(time.Duration(b.Seconds) * time.Second),
 			Done: b.Children.OK + b.Children.Failed + b.Children.TimedOut + b.Children.Cancelled + b.Children.Deleted})

@@ -107,8 +107,8 @@ func TestStartPageSignedOut(t *testing.T) {
 	}
 }
 
-// TestSearchAsPagesShow: what pages show of a job finds it: its id with blanks, and the name of its kind with its number.
-// A number alone finds the jobs of all kinds. What is not found stays in the field.
+// TestSearchAsPagesShow: what pages show of a job finds it: its id with blanks, and the name of its kind with its
+// number. A number alone finds the jobs of all kinds. What is not found stays in the field.
 func TestSearchAsPagesShow(t *testing.T) {
 	w := office(t)
 	id := w.order(t, "A letter", "maps", "ann")
@@ -117,8 +117,8 @@ func TestSearchAsPagesShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	number := strconv.FormatInt(j.Number, 10)
-	for _, name := range []string{" " + string(id) + "\t", "letter " + number, "Letter " + number, "test.letter " + number,
-		"test.letter/" + number, number} {
+	for _, name := range []string{" " + string(id) + "\t", "letter " + number, "Letter " + number,
+		"test.letter " + number, "test.letter/" + number, number} {
 		answer, page := w.AskPage(w.Request(http.MethodGet, "/search?"+url.Values{"name": {name}}.Encode(), ""))
 		if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "/jobs/"+string(id) {
 			t.Errorf("%q: got %s: %s", name, answer.Status, page)

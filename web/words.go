@@ -22,8 +22,8 @@ import (
 // functions are those of all templates.
 var functions = template.FuncMap{
 	"shown": printable.Shown, "time": markup.Time, "ago": amount.Ago, "span": amount.Span, "size": quantity.Size,
-	"count": amount.Count, "sentence": markup.Sentence, "jobpath": JobPath, "short": markup.ShortID, "percent": amount.Percent,
-	"lines": printable.Lines, "copied": markup.Copied, "plural": amount.Plural,
+	"count": amount.Count, "sentence": markup.Sentence, "jobpath": JobPath, "short": markup.ShortID,
+	"percent": amount.Percent, "lines": printable.Lines, "copied": markup.Copied, "plural": amount.Plural,
 }
 
 // titleOf returns what people call a job: its title, else the name of its object, else its kind and number.

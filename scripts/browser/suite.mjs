@@ -122,6 +122,17 @@ await check("the state of a job is visible in its diagram, on paper too", async 
   await page.context().close();
 });
 
+await check("colors that the system forces leave the symbols of states and the mark of the present page", async () => {
+  const page = await open({ forcedColors: "active" });
+  await page.goto(base + "/jobs/" + jobs.failed);
+  const [symbol, ground] = await page.locator(".facts .badge").first().evaluate((b) => [getComputedStyle(b, "::before").backgroundColor, getComputedStyle(b).backgroundColor]);
+  assert.notEqual(symbol, ground);
+  await page.goto(base + "/jobs");
+  const mark = await page.locator(".side a[aria-current]").evaluate((a) => { const s = getComputedStyle(a); return s.outlineStyle + " " + s.outlineColor; });
+  assert.match(mark, /^solid rgb\(/);
+  await page.context().close();
+});
+
 await check("the page states when it is not up to date", async () => {
   const page = await open({ expected: /status of 4\d\d|net::ERR_FAILED/ });
   const bar = page.getByRole("alert");

@@ -35,13 +35,17 @@ export async function check(name, run) {
 export const close = () => browser.close();
 
 // sideways returns what of a page does not fit into the window: the document or a table that scrolls sideways, cells that
-// are not shown, and texts that are cut where no key can scroll to them.
+// are not shown, diagrams that are too small to be read, and texts that are cut where no key can scroll to them.
 function sideways() {
   const faults = [], name = (e) => `${e.tagName} ${e.className.baseVal ?? e.className}: ${e.textContent.trim().slice(0, 60)}`;
   const root = document.documentElement;
   if (root.scrollWidth > root.clientWidth) faults.push(`the document has ${root.scrollWidth} of ${root.clientWidth} px`);
   for (const e of document.querySelectorAll(".scroll")) if (e.scrollWidth > e.clientWidth) faults.push(`scrolls: ${name(e)}`);
   for (const e of document.querySelectorAll("main td, main tbody th")) if (e.textContent.trim() && !e.getClientRects().length) faults.push(`is not shown: ${name(e)}`);
+  for (const svg of document.querySelectorAll(".diagram svg")) {
+    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    if (scale < 0.6) faults.push(`is drawn at ${Math.round(100 * scale)} %: ${name(svg)}`);
+  }
   const range = document.createRange(), texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let t = texts.nextNode(); t; t = texts.nextNode()) {
     if (!t.data.trim() || t.parentElement.closest(".away, .skip, thead, option, script, style, title")) continue;

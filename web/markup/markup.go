@@ -71,6 +71,6 @@ func code(text string) template.HTML {
 // Copied is a text with a button that copies it. what names the text.
 func Copied(what, text string) template.HTML {
 	text = template.HTMLEscapeString(text)
-	return template.HTML(`<span class="command"><code>` + text + `</code><button type="button" class="copy js" hidden ` +
-		`data-copy="` + text + `" aria-label="Copy the ` + what + ` ` + text + `">Copy</button></span>`)
+	return template.HTML(`<span class="command"><code>` + text + `</code>` +
+		`<button type="button" class="copy js" hidden data-copy="` + text + `" aria-label="Copy the ` + what + ` ` + text + `">Copy</button></span>`)
 }

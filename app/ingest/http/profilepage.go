@@ -3,6 +3,7 @@ package ingesthttp
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,11 +84,12 @@ func (s *Handlers) profilePage(r *http.Request) (*web.Frame, error) {
 		if !nested && !listed {
 			name = "general"
 		}
-		if n := len(v.Groups); n == 0 || v.Groups[n-1].Name != name {
+		at := slices.IndexFunc(v.Groups, func(g valueGroup) bool { return g.Name == name })
+		if at < 0 {
+			at = len(v.Groups)
 			v.Groups = append(v.Groups, valueGroup{Name: name})
 		}
-		of := &v.Groups[len(v.Groups)-1]
-		of.Values = append(of.Values, value)
+		v.Groups[at].Values = append(v.Groups[at].Values, value)
 	}
 	for _, kind := range []string{string(record.BatchKind), string(record.JobKind)} {
 		v.Lifecycle = append(v.Lifecycle, server.Link{Title: kind, Path: "/lifecycles/" + url.PathEscape(kind)})

@@ -148,7 +148,8 @@ func TestShareForm(t *testing.T) {
 		t.Fatalf("got %s %s", answer.Status, text)
 	}
 	_, after, _ := strings.Cut(text, `<a href="/shared/`)
-	if want := `data-copy="` + w.Web.URL + "/shared/" + strings.SplitN(after, `"`, 2)[0] + `"`; !strings.Contains(text, want) {
+	path, _, _ := strings.Cut(after, `"`)
+	if want := `data-copy="` + w.Web.URL + "/shared/" + path + `"`; !strings.Contains(text, want) {
 		t.Errorf("the page has no whole address to copy, %s: %s", want, text)
 	}
 	secret, _, _ := strings.Cut(after, `"`)
