@@ -54,7 +54,6 @@ type jobView struct {
 	Blockers []blockerView
 	Queue    *api.QueuePosition // then
 	Next     string             // what the next sweep moves it for
-	Rule     string
 	Chain    []job.Event
 	Attempts string
 	Not      []string
@@ -251,9 +250,9 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 	v := jobView{Row: rowOf(kinds, in.Now, j), Progress: in.Job.Progress, Owners: strings.Join(nonEmpty(j.Group,
 		j.Owner), ", "),
 		Past: in.Entry > 0, At: in.Why.At, Entry: cmp.Or(in.Entry, j.Seq), First: 1, Queue: in.Why.Queue,
-		Next: in.Why.Next, Rule: in.Why.Rule, Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not,
-		Unknown: in.Why.Unknown, Diagram: in.Diagram,
-		Spec: pretty(j.Spec), Data: pretty(j.Data), Log: in.Log, Page: in.Job.Links["page"],
+		Next: in.Why.Next, Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not, Unknown: in.Why.Unknown,
+		Diagram: in.Diagram,
+		Spec:    pretty(j.Spec), Data: pretty(j.Data), Log: in.Log, Page: in.Job.Links["page"],
 		Reorders: in.Reorders && !j.Ended && in.Entry == 0}
 	if v.Past {
 		j.Position, j.Entered, j.Message, v.Progress = in.Why.Position, in.Why.Entered, "", nil
@@ -267,9 +266,18 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 	if len(in.Why.Blockers) > 0 && in.Why.Blockers[0].Sentence == j.Message {
 		j.Message = "" // the reason below states it
 	}
+	v.omitRepeats(in.Why.Blockers)
 	for i := range in.Why.Blockers {
 		b := &in.Why.Blockers[i]
 		one := blockerView{Blocker: *b}
+		one.Remedies = slices.DeleteFunc(slices.Clone(b.Remedies), func(r job.Remedy) bool {
+			return r.Command != "" && (in.By == lifecycle.Owner || slices.ContainsFunc(v.Exits, func(e exit) bool {
+				return e.Command == r.Command
+			}))
+		})
+		if in.By == lifecycle.Owner && b.Holder == j.Worker {
+			one.Holder = "" // the name of a worker
+		}
 		if !b.Since.IsZero() {
 			one.For = amount.Span(in.Why.At.Sub(b.Since))
 		}
@@ -297,6 +305,22 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 	return v
 }
 
+// omitRepeats removes what a reason states already from the steps to the end and from the exits that are refused.
+func (v *jobView) omitRepeats(reasons []job.Blocker) {
+	v.Chain = slices.Clone(v.Chain)
+	for i := range reasons {
+		text := reasons[i].Sentence
+		for k := range v.Chain {
+			if strings.Contains(text, v.Chain[k].Note) {
+				v.Chain[k].Note = ""
+			}
+		}
+		for k := range v.Exits {
+			v.Exits[k].Refused = strings.ReplaceAll(v.Exits[k].Refused, " ("+text+")", "")
+		}
+	}
+}
+
 // exitsFor lists what a person may do, in the order of the lifecycle.
 func exitsFor(moves []api.Move, by lifecycle.Actor) (all []exit) {
 	for _, m := range moves {
@@ -305,7 +329,9 @@ func exitsFor(moves []api.Move, by lifecycle.Actor) (all []exit) {
 		}
 		e := exit{Event: m.Event, To: m.To, Doc: m.Doc, Refused: m.Refused}
 		if m.Remedy != nil {
-			e.Command = m.Remedy.Command
+			if by != lifecycle.Owner { // owners have the pages
+				e.Command = m.Remedy.Command
+			}
 			e.Confirm = strings.Contains(string(m.Remedy.Body), "confirm")
 		}
 		all = append(all, e)

@@ -151,6 +151,37 @@ func TestFailedJobs(t *testing.T) {
 	}
 }
 
+// TestReasonOnce: what a reason states is not repeated by the steps to the end and by a refused exit, a command has its
+// form alone, and owners get neither commands nor the names of workers.
+func TestReasonOnce(t *testing.T) {
+	retry := job.Causing("retry", "let_1", false, "It is tried again.")
+	blocker := job.Blocker{Sentence: "no such digest", Holder: "engine/x", Remedies: []job.Remedy{retry,
+		job.Running("logs let_1", "shows what the attempts did"), {Doc: "ask your archive"}}}
+	both := lifecycle.Operator | lifecycle.Owner
+	for by, want := range map[lifecycle.Actor]string{
+		lifecycle.Operator: "engine/x [shows what the attempts did ask your archive] stagepost retry let_1",
+		lifecycle.Owner:    " [ask your archive] ",
+	} {
+		in := &jobInput{By: by, Why: api.Explanation{Blockers: []job.Blocker{blocker},
+			Chain: []job.Event{{Event: "fail", Note: "no such digest"}, {Event: "hold", Note: "another"}},
+			Moves: []api.Move{{Event: "retry", By: both, Remedy: &retry},
+				{Event: "reset", By: both, Refused: "it is wrong (no such digest): hand it in again"}}}}
+		in.Job.Kind, in.Job.Worker = "letter", "engine/x"
+		v := viewJob(letters{}, in)
+		var docs []string
+		for _, r := range v.Blockers[0].Remedies {
+			docs = append(docs, r.Doc)
+		}
+		if got := fmt.Sprintf("%s %s %s", v.Blockers[0].Holder, docs, v.Exits[0].Command); got != want {
+			t.Errorf("%s: got %q, want %q", by, got, want)
+		}
+		if v.Chain[0].Note != "" || v.Chain[1].Note != "another" ||
+			v.Exits[1].Refused != "it is wrong: hand it in again" || in.Why.Chain[0].Note == "" {
+			t.Errorf("%s: %+v, %+v", by, v.Chain, v.Exits)
+		}
+	}
+}
+
 // TestChain: an entry that was changed is found.
 func TestChain(t *testing.T) {
 	first, second := job.Event{Job: "let_1", Seq: 1, To: "Queued", At: noon}, job.Event{Job: "let_1", Seq: 2,

@@ -238,12 +238,15 @@ func (e *Explainer) ruleFor(
 	}, nil
 }
 
-// offered returns the remedies of the moves that people may make now.
+// offered returns the remedies of the moves that people may make now. Each states what the command does, before the
+// description of the event, which may be one of the state that it leads to.
 func offered(moves []api.Move) []job.Remedy {
 	var all []job.Remedy
 	for i := range moves {
-		if r := moves[i].Remedy; r != nil {
-			all = append(all, *r)
+		if m := &moves[i]; m.Remedy != nil {
+			r := *m.Remedy
+			r.Doc = fmt.Sprintf("moves it to %s: %s", m.To, m.Doc)
+			all = append(all, r)
 		}
 	}
 	return all
@@ -355,7 +358,7 @@ func (e *Explainer) whyClaimed(j *job.Job) *job.Blocker {
 	}
 	b := &job.Blocker{
 		Code: BlockClaim, Since: j.Changed, Until: j.Until, Holder: j.Worker,
-		Sentence: fmt.Sprintf("worker %s is at work on %s", j.Worker, j.State),
+		Sentence: fmt.Sprintf("a worker is at work on %s", j.State),
 		Remedy:   "nothing: another worker takes over if the lease expires",
 		Remedies: []job.Remedy{job.Running("watch "+string(j.ID), "follows it")},
 	}

@@ -75,7 +75,6 @@ func (e *Explainer) noWorker(w *engine.Work, j *job.Job) *job.Blocker {
 			"lets "+name+" take jobs again"))
 	}
 	b.Remedies = append(b.Remedies, startWorker(w, j, labels))
-	b.Remedy = "start a worker for such jobs"
 	if len(t.Drained) > 0 {
 		b.Remedy = "resume a worker that is drained, or start another one"
 	}
