@@ -107,6 +107,10 @@ await check("save the filters as a view, use it, delete it", async () => {
   await page.reload();
   assert.equal(await view.count(), 0);
   await page.context().close();
+  const plain = await open({ javaScriptEnabled: false });
+  await plain.goto(base + "/jobs");
+  assert.equal(await plain.getByRole("button", { name: "Save this view" }).count(), 0, "nothing saves a view without the script");
+  await plain.context().close();
 });
 
 await check("the state of a job is visible in its diagram, on paper too", async () => {
