@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -188,6 +187,10 @@ func (t *task) embargo() (end string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	return readEmbargo(f)
+}
+
+func readEmbargo(f io.Reader) (end string, err error) {
 	data, err := io.ReadAll(io.LimitReader(f, maxEmbargo+1))
 	if err != nil {
 		return "", err
@@ -235,23 +238,6 @@ func embargoEnd(value string) (string, bool) {
 	return "", false
 }
 
-// inherit takes from the version before what this one leaves out, and adds the local ids that the object has besides.
-func (t *task) inherit(ctx context.Context, who *record.Identity) error {
-	before, err := t.app.inventory.Objects(ctx, inventory.Query{ARK: who.ARK})
-	if err != nil || len(before) == 0 {
-		return err
-	}
-	who.Title = cmp.Or(who.Title, before[0].Title)
-	who.Creator = cmp.Or(who.Creator, before[0].Creator)
-	who.Date = cmp.Or(who.Date, before[0].Date)
-	for _, id := range before[0].LocalIDs {
-		if !slices.Contains(who.LocalIDs, id) {
-			who.LocalIDs = append(slices.Clone(who.LocalIDs), id)
-		}
-	}
-	return nil
-}
-
 // systemFiles makes what Stagepost adds to the object, in order of the paths. The files follow from the job alone, so
 // that a second attempt makes the same. They have no digests yet.
 func (t *task) systemFiles(p *profile.Profile, who *record.Identity) ([]listed, error) {
@@ -267,7 +253,7 @@ func (t *task) systemFiles(p *profile.Profile, who *record.Identity) ([]listed, 
 		record.MOMName:        func(w io.Writer) error { return writeMOM(w, p, who) },
 	}
 	if d := dataCiteOf(who, p, t.handed.ResourceType); d.Enough() &&
-		!t.dir.Has(workdir.ProducerName+"/"+record.DataCiteName) {
+		!t.handed.cited && !t.dir.Has(workdir.ProducerName+"/"+record.DataCiteName) {
 		texts[record.DataCiteName] = func(w io.Writer) error { return erc.WriteDataCite(w, d) }
 	}
 	var files []listed
@@ -317,11 +303,23 @@ func dublinCoreOf(who *record.Identity) erc.DublinCore {
 	return all
 }
 
+// The resource type of an object that has none.
+const (
+	noTypeGeneral = "Other"
+	noType        = "digital object"
+)
+
+// generalType gives the general part of a resource type: Dataset of Dataset/Survey.
+func generalType(typ string) string {
+	general, _, _ := strings.Cut(typ, "/")
+	return general
+}
+
 // dataCiteOf is the object as DataCite describes it. Without title, creator or a year it is not enough to be written.
 func dataCiteOf(who *record.Identity, p *profile.Profile, typ string) erc.DataCite {
 	d := erc.DataCite{
 		Identifier: who.ARK, IdentifierType: "ARK", Publisher: p.Owner, PublicationYear: erc.Year(who.Date),
-		ResourceType: "digital object", ResourceGeneral: "Other",
+		ResourceType: noType, ResourceGeneral: noTypeGeneral,
 	}
 	if general, specific, _ := strings.Cut(typ, "/"); general != "" {
 		d.ResourceGeneral, d.ResourceType = general, cmp.Or(specific, general)

@@ -62,6 +62,9 @@ func (t *task) process(ctx context.Context) error {
 	} else if err := t.inherit(ctx, who); err != nil {
 		return err
 	}
+	if err := t.keepDescription(ctx, who); err != nil {
+		return err
+	}
 	if err := t.register(ctx, p, who); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type description struct {
 	Embargo      string
 	RetainTarget bool
 	core         erc.DublinCore // of mrt-dc.xml
+	cited        bool           // mrt-datacite.xml stays from the version before
 }
 
 // submitted gives the description in the batch's submission, or that of the job.
@@ -53,7 +54,7 @@ const (
 )
 
 // dublinCore merges the Dublin Core of an object: who and what it is, then the elements of mrt-dc.xml, then those of
-// the form. None stands twice.
+// the form. None stands twice. The resource type is its type where nothing else is.
 func (d *description) dublinCore(who *record.Identity, warn func(string, ...any)) erc.DublinCore {
 	all := dublinCoreOf(who)
 	seen := map[erc.Element]bool{}
@@ -67,6 +68,10 @@ func (d *description) dublinCore(who *record.Identity, warn func(string, ...any)
 		for _, value := range d.DublinCore[element] {
 			more = append(more, erc.Element{Label: element, Value: value})
 		}
+	}
+	typed := func(e erc.Element) bool { return e.Label == "type" && strings.TrimSpace(e.Value) != "" }
+	if general := generalType(d.ResourceType); general != "" && !slices.ContainsFunc(more, typed) {
+		more = append(more, erc.Element{Label: "type", Value: general})
 	}
 	for _, e := range more {
 		if seen[e] || strings.TrimSpace(e.Value) == "" {
@@ -141,6 +146,7 @@ func (t *task) writeIngest(w io.Writer, p *profile.Profile, who *record.Identity
 		{"suppliedIdentifier", cmp.Or(s.PrimaryID, "(:unas)")}, {"assignedIdentifier", assigned},
 		{"retrievedIdentifier", retrieved}, {"localIdentifier", strings.Join(who.LocalIDs, "; ")},
 		{"digestType", s.Digest.Type}, {"digestValue", s.Digest.Value}, {"creator", who.Creator}, {"title", who.Title},
-		{"date", who.Date}, {"note", s.Note}, {"embargoEndDate", who.Embargo},
+		{"date", who.Date}, {"note", s.Note}, {factEmbargo, who.Embargo},
+		{factResourceType, t.handed.ResourceType},
 	})
 }

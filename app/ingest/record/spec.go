@@ -104,12 +104,14 @@ type Digest struct {
 type JobData struct {
 	Files int `json:"files,omitempty"` // to be fetched
 	// of what is fetched, as far as it is known; after Processing of the object
-	Size     int64             `json:"size,omitempty"`
-	Unknown  int               `json:"unknown,omitempty"` // files of unknown size
-	Space    int64             `json:"space,omitempty"`   // needed on the working disk; 0: not known
-	Identity *Identity         `json:"identity,omitempty"`
-	Places   []inventory.Place `json:"places,omitempty"`
-	Version  int               `json:"version,omitempty"`
+	Size     int64     `json:"size,omitempty"`
+	Unknown  int       `json:"unknown,omitempty"` // files of unknown size
+	Space    int64     `json:"space,omitempty"`   // needed on the working disk; 0: not known
+	Identity *Identity `json:"identity,omitempty"`
+	// version whose description an update keeps; 0: none
+	Before  int               `json:"before,omitempty"`
+	Places  []inventory.Place `json:"places,omitempty"`
+	Version int               `json:"version,omitempty"`
 	// between Storing and Recording: Version is an earlier job's, see Same
 	Unchanged bool `json:"unchanged,omitempty"`
 	// for a job that added no version; identity, version and copies are empty then
