@@ -81,6 +81,11 @@ func (w *Work) validateSteps(m *mistakes) {
 			m.add("%s is shared with remote workers and has no step", s)
 		}
 	}
+	for _, s := range w.Programs {
+		if !w.Outside || !w.moves(s) || w.Steps[s] != nil {
+			m.add("%s is no state that programs outside work on", s)
+		}
+	}
 	for _, st := range w.Life.Stages() {
 		if !w.Outside && (st.Kind == lifecycle.Work || st.Kind == lifecycle.Queue) && w.Steps[st.State] == nil {
 			m.add("%s has no step", st.State)

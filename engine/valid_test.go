@@ -63,6 +63,8 @@ func TestWorkWithAMistake(t *testing.T) {
 			`test.letter: the prefix "let/ter" is not made of letters, digits and hyphens`},
 		{"shared", func(w *engine.Work) { w.Shared = []lc.State{"Lost"} },
 			"test.letter: Lost is shared with remote workers and has no step"},
+		{"programs", func(w *engine.Work) { w.Outside, w.Programs = true, []lc.State{"Posted"} },
+			"test.letter: Posted is no state that programs outside work on"},
 		{"keep", func(w *engine.Work) { *w = notes(); w.Keep = time.Hour },
 			"test.note: ended jobs are kept for a time, and no timer leaves an end"},
 	} {

@@ -65,6 +65,10 @@ type Work struct {
 	// Shared lists states with a step here that remote workers claim too.
 	Shared []lifecycle.State
 
+	// Programs lists states without a step here whose remote workers are programs of their own: the command work has no
+	// step for them. Package explain reads it.
+	Programs []lifecycle.State
+
 	// Requires has the labels that a worker must have to claim jobs in a state ([Options.Labels], remote.Claim). They
 	// hold for all jobs of the state; a single job may require further ones ([Order.Requires]).
 	Requires map[lifecycle.State][]string

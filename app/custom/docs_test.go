@@ -2,8 +2,11 @@ package custom
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // TestExamples parses the examples, and compares the one in docs/custom.md with its file.
@@ -27,5 +30,20 @@ func TestExamples(t *testing.T) {
 	}
 	if !strings.Contains(string(doc), "```yaml\n"+string(book)+"```\n") {
 		t.Error("docs/custom.md shows another file than examples/custom/book.yaml")
+	}
+}
+
+// A state with worker: true is one of programs that the operator starts; one with a command is not.
+func TestStatesOfPrograms(t *testing.T) {
+	text, err := os.ReadFile("../../examples/custom/book.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Parse("book.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := (&Options{Remote: true}).work(f).Programs; !slices.Equal(got, []lifecycle.State{"Scanning"}) {
+		t.Errorf("got %v", got)
 	}
 }

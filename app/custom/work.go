@@ -17,6 +17,9 @@ func (o *Options) work(f *File) engine.Work {
 		if s.Pass {
 			w.Steps[state] = func(context.Context, *engine.Run) error { return nil }
 		}
+		if s.Worker {
+			w.Programs = append(w.Programs, state)
+		}
 		if o.Remote && w.Steps[state] != nil && len(s.Command) > 0 {
 			w.Shared = append(w.Shared, state)
 		}

@@ -74,7 +74,11 @@ func (e *Explainer) noWorker(w *engine.Work, j *job.Job) *job.Blocker {
 		b.Remedies = append(b.Remedies, job.Running("workers resume "+job.Quoted(name),
 			"lets "+name+" take jobs again"))
 	}
-	b.Remedies = append(b.Remedies, startWorker(w, j, labels))
+	if slices.Contains(w.Programs, j.State) {
+		b.Remedy = fmt.Sprintf("start the program that works on %s/%s", j.Kind, j.State) + withLabels(labels)
+	} else {
+		b.Remedies = append(b.Remedies, startWorker(w, j, labels))
+	}
 	if len(t.Drained) > 0 {
 		b.Remedy = "resume a worker that is drained, or start another one"
 	}

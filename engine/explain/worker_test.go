@@ -179,6 +179,32 @@ func TestNoWorkerSentence(t *testing.T) {
 	}
 }
 
+// A state whose workers are programs of their own names no command: stagepost work has no step for it.
+func TestNoWorkerOfProgram(t *testing.T) {
+	w := letters(nil)
+	w.Outside, w.Steps, w.Requires = true, nil, map[lc.State][]string{"Posted": {"gpu"}}
+	w.Programs = []lc.State{"Posted"}
+	e, err := engine.New(mem.New(), []engine.Work{w}, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := explain.New(e)
+	x.UseWorkers(among(nil))
+	j, err := e.Submit(t.Context(), engine.Order{Kind: "test.letter"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	why, err := x.Why(t.Context(), j.ID, time.Time{})
+	if err != nil || len(why.Blockers) == 0 {
+		t.Fatalf("got %+v, %v", why.Blockers, err)
+	}
+	b := why.Blockers[0]
+	if b.Code != explain.BlockNoWorker || strings.Contains(fmt.Sprint(b.Remedies), "stagepost work") ||
+		b.Remedy != "start the program that works on test.letter/Posted with labels gpu" {
+		t.Errorf("%+v", b)
+	}
+}
+
 // TestNoWorkerNamesLabels explains a job that requires labels: the sentence names those that no live worker has, and
 // the command is that of who can work on the state. The control is a worker that has all.
 func TestNoWorkerNamesLabels(t *testing.T) {
