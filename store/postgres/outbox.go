@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -135,27 +138,67 @@ func triedText(tried []job.Attempt) string {
 }
 
 const (
-	selectDue = selectMessage + `WHERE settled = '' AND due <= $1 AND ($2::text[] IS NULL OR topic = ANY ($2) <> $3)
- AND NOT key = ANY ($4) ORDER BY due, m LIMIT $5 FOR UPDATE SKIP LOCKED`
-	listMessages = selectMessage + `WHERE m < $1 AND ($2 = '' OR topic = $2)`
+	selectDue = selectMessage + `WHERE settled = '' AND topic = $1 AND due <= $2 AND NOT key = ANY ($3)
+ ORDER BY due, m LIMIT $4 FOR UPDATE SKIP LOCKED`
+	listMessages = selectMessage + `WHERE m < $1 ORDER BY m DESC LIMIT $2`
+	listOfJob    = selectMessage + `WHERE job = $1 AND ($2 = '' OR topic = $2) AND ($3::text IS NULL OR settled = $3)
+ AND m < $4 ORDER BY m DESC LIMIT $5`
+	// the newest of each topic and way of settling are merged: one search of an index each
+	listBy = selectMessage + `JOIN (SELECT found.m FROM unnest($1::text[]) AS t (topic) CROSS JOIN
+ unnest($2::text[]) AS w (settled) CROSS JOIN LATERAL (SELECT m FROM message AS n WHERE n.topic = t.topic AND
+ n.settled = w.settled AND n.m < $3 ORDER BY n.m DESC LIMIT $4) AS found ORDER BY found.m DESC LIMIT $4) AS page
+ USING (m) ORDER BY m DESC`
 )
+
+// selectTopics returns a statement for the topics of messages, one search of an index each.
+func selectTopics(where string) string {
+	next := "SELECT topic FROM message WHERE " + where + " %s ORDER BY topic LIMIT 1"
+	return "WITH RECURSIVE t AS ((" + fmt.Sprintf(next, "AND topic >= ''") + ") UNION ALL SELECT (" +
+		fmt.Sprintf(next, "AND topic > t.topic") + ") FROM t WHERE topic IS NOT NULL) " +
+		"SELECT topic FROM t WHERE topic IS NOT NULL"
+}
+
+// the topics of pending messages, and those of all
+var selectPendingTopics, selectAllTopics = selectTopics("settled = ''"), selectTopics("true")
 
 // due returns the pending messages that are taken, in the order of Due. Those that the transaction changed already are
 // taken by another call.
 func (b *batch) due(t *job.Taking) ([]job.Message, error) {
-	var topics []string
-	if len(t.Topics) > 0 {
-		topics = storedAll(t.Topics)
+	if t.N <= 0 {
+		return nil, nil
+	}
+	topics := storedAll(t.Topics)
+	if len(topics) == 0 || t.Others {
+		rows, err := b.q.Query(b.ctx, selectPendingTopics)
+		if err != nil {
+			return nil, err
+		}
+		if topics, err = collect(b.s, rows, pgx.RowTo[string]); err != nil {
+			return nil, err
+		}
+		topics = slices.DeleteFunc(topics, func(topic string) bool { return !t.Selects(pg.Original(topic)) })
 	}
 	changed := []string{}
 	for i := range b.writes.Messages {
 		changed = append(changed, pg.Stored(b.writes.Messages[i].Key))
 	}
-	rows, err := b.q.Query(b.ctx, selectDue, micro(t.Now), topics, t.Others, changed, t.N)
-	if err != nil {
-		return nil, err
+	slices.Sort(topics)
+	var found []job.Message
+	for _, topic := range slices.Compact(topics) {
+		rows, err := b.q.Query(b.ctx, selectDue, topic, micro(t.Now), changed, t.N)
+		if err != nil {
+			return nil, err
+		}
+		due, err := collect(b.s, rows, scanMessage)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, due...)
 	}
-	return collect(b.s, rows, scanMessage)
+	slices.SortFunc(found, func(a, b job.Message) int {
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Number, b.Number))
+	})
+	return found[:min(t.N, len(found))], nil
 }
 
 // Messages is part of job.Store.
@@ -164,25 +207,36 @@ func (s *Store) Messages(ctx context.Context, q job.MessageQuery) (page []job.Me
 	if before <= 0 {
 		before = math.MaxInt64
 	}
-	statement, args := listMessages, []any{before, pg.Stored(q.Topic), q.PageSize()}
-	if q.Job != "" {
-		args = append(args, pg.Stored(string(q.Job)))
-		statement += " AND job = $4"
-	}
-	if q.Settled != nil { // as text, so that the partial indexes fit
-		switch *q.Settled {
-		case job.Pending:
-			statement += " AND settled = ''"
-		case job.Abandoned:
-			statement += " AND settled = 'abandoned' AND settled <> 'delivered'"
+	err = s.read(ctx, "outbox", q.Job, func(r *reader) (err error) {
+		switch {
+		case q.Job != "":
+			var settled *string
+			if q.Settled != nil {
+				settled = new(string(*q.Settled))
+			}
+			page, err = all(r, scanMessage, listOfJob, pg.Stored(string(q.Job)), pg.Stored(q.Topic), settled, before,
+				q.PageSize())
+		case q.Topic == "" && q.Settled == nil:
+			page, err = all(r, scanMessage, listMessages, before, q.PageSize())
 		default:
-			args = append(args, pg.Stored(string(*q.Settled)))
-			statement += " AND settled = $" + string(rune('0'+len(args)))
+			page, err = r.messagesBy(&q, before)
 		}
-	}
-	err = s.read(ctx, "outbox", q.Job, func(r *reader) error {
-		page, err = all(r, scanMessage, statement+" ORDER BY m DESC LIMIT $3", args...)
 		return err
 	})
 	return page, err
+}
+
+// messagesBy returns a page of messages of a topic, settled in some way, or both.
+func (r *reader) messagesBy(q *job.MessageQuery, before int64) (page []job.Message, err error) {
+	topics := []string{pg.Stored(q.Topic)}
+	if q.Topic == "" {
+		if topics, err = all(r, pgx.RowTo[string], selectAllTopics); err != nil {
+			return nil, err
+		}
+	}
+	ways := []string{string(job.Pending), string(job.Delivered), string(job.Abandoned)}
+	if q.Settled != nil {
+		ways = []string{string(*q.Settled)}
+	}
+	return all(r, scanMessage, listBy, topics, ways, before, q.PageSize())
 }

@@ -51,7 +51,7 @@ var growing = []string{"job_made", "job_now", "event", "task", "job_tag", "messa
 
 // live are the indexes that have no rows of jobs that have ended: a statement may read all of one.
 var live = []string{"job_live", "job_first", "job_eldest", "job_due", "job_claimed", "job_expires",
-	"message_pending"}
+	"message_due"}
 
 // tracer notes the statements of a store, each with the arguments of its last call.
 type tracer struct {
