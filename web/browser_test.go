@@ -161,7 +161,8 @@ func TestPageCosts(t *testing.T) {
 			r.Header.Set("Accept-Encoding", encoding)
 			answer, text := w.Harness.AskPage(r)
 			asset, got := strings.HasPrefix(path, "/assets/"), answer.Header.Get("Content-Encoding")
-			if (got == "gzip") != (asset && encoding == "gzip") || asset && answer.Header.Get("Vary") != "Accept-Encoding" {
+			if (got == "gzip") != (asset && encoding == "gzip") || asset &&
+				answer.Header.Get("Vary") != "Accept-Encoding" {
 				t.Errorf("%s, %s: the headers are %v", path, encoding, answer.Header)
 			}
 			bytes += len(text)

@@ -72,5 +72,6 @@ func code(text string) template.HTML {
 func Copied(what, text string) template.HTML {
 	text = template.HTMLEscapeString(text)
 	return template.HTML(`<span class="command"><code>` + text + `</code>` +
-		`<button type="button" class="copy js" hidden data-copy="` + text + `" aria-label="Copy the ` + what + ` ` + text + `">Copy</button></span>`)
+		`<button type="button" class="copy js" hidden data-copy="` + text + `" aria-label="Copy the ` + what + ` ` +
+		text + `">Copy</button></span>`)
 }

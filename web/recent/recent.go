@@ -36,8 +36,8 @@ func New[T any]() *Result[T] {
 	return c
 }
 
-// Get returns the newest result; the zero value before the first search has ended. search gets a context with the values
-// of ctx, which ends with the server.
+// Get returns the newest result; the zero value before the first search has ended. search gets a context with the
+// values of ctx, which ends with the server.
 func (c *Result[T]) Get(ctx context.Context, search func(context.Context) (T, error)) (T, error) {
 	c.mu.Lock()
 	busy := c.busy
