@@ -197,3 +197,20 @@ func TestFailuresAreSeen(t *testing.T) {
 		t.Error("a bar is drawn over the mark of a failure")
 	}
 }
+
+// TestTimelineWithoutPauses: the time beside a lane is that in which the task did something. A task that was rolled back
+// later did nothing in between.
+func TestTimelineWithoutPauses(t *testing.T) {
+	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	spans := []draw.Span{{Atom: "a", Doing: draw.Executes, From: at(0), To: at(3)},
+		{Atom: "a", Doing: draw.Reverts, From: at(791), To: at(796)}}
+	lines := draw.TimelineText(spans, draw.TimelineOptions{Width: 104})
+	if text := strings.Join(lines, "\n"); !strings.Contains(text, " 8ms") {
+		t.Errorf("got %s", text)
+	}
+	var svg strings.Builder
+	err := draw.Timeline(&svg, spans, draw.TimelineOptions{})
+	if err != nil || !strings.Contains(svg.String(), ">8ms</text>") {
+		t.Errorf("got %s, %v", svg.String(), err)
+	}
+}

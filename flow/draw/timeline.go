@@ -65,7 +65,7 @@ func Timeline(w io.Writer, spans []Span, opts TimelineOptions) error {
 		}
 		last := l.spans[len(l.spans)-1]
 		d.f(`<text x="%.1f" y="%.1f">%s</text>`+"\n", left+wide*c.at(last.To)+12, y+15,
-			took(last.To.Sub(l.spans[0].From)))
+			took(l.busy()))
 	}
 	if c.hidden > 0 {
 		d.f(`<text x="%.1f" y="%.1f">%d more</text>`+"\n", margin, bottom+15, c.hidden)
@@ -96,6 +96,15 @@ func (d *canvas) span(s Span, x1, x2, y, h float64) {
 func (d *canvas) cross(x, y float64) {
 	d.f(`<g class="failed"><rect class="ground" x="%.1f" y="%.1f" width="10" height="10"/>`+
 		`<path class="icon" d="M%.1f %.1fl6 6m0-6l-6 6"/></g>`+"\n", x, y-5, x+2, y-3)
+}
+
+// busy is how long the spans of a lane took, without the pauses between them: a task that was rolled back did nothing
+// from its end until then.
+func (l lane) busy() (d time.Duration) {
+	for _, s := range l.spans {
+		d += max(0, s.To.Sub(s.From))
+	}
+	return d
 }
 
 func (s Span) tip() string {
@@ -164,7 +173,7 @@ func TimelineText(spans []Span, opts TimelineOptions) []string {
 	return append(lines, cut(key, total))
 }
 
-// textRow draws a lane: a name, the spans, how long all of it took.
+// textRow draws a lane: a name, the spans, how long they took together.
 func (c *chart) textRow(l lane, left, wide int, unicode bool) []piece {
 	name := l.name
 	if !unicode {
@@ -198,6 +207,5 @@ func (c *chart) textRow(l lane, left, wide int, unicode bool) []piece {
 		}
 		pieces = append(pieces, cell)
 	}
-	last := l.spans[len(l.spans)-1]
-	return append(pieces, piece{text: " " + took(last.To.Sub(l.spans[0].From))})
+	return append(pieces, piece{text: " " + took(l.busy())})
 }
