@@ -100,7 +100,8 @@ func (h *Hold) audited(event lifecycle.Event) Audit {
 
 const until = " until "
 
-// OfHold reports whether an entry is of a hold, put or released. The events hold and release of a lifecycle have a kind.
+// OfHold reports whether an entry is of a hold, put or released. The events hold and release of a lifecycle have a
+// kind.
 func (a *Audit) OfHold() bool { return (a.Event == "hold" || a.Event == "release") && a.Kind == "" }
 
 // Held returns the hold of an entry, and whether it was put (true) or released. ok is false for another entry.

@@ -56,7 +56,8 @@ type Jobs interface {
 
 	// Named returns up to n jobs, newest first, whose id begins with part, or ends with it and which are among the
 	// newest 10,000. If owner is not empty, only jobs of that owner. n is at most 1000; below 1
-	// there are none.
+	// there are none. Of those that are not among the newest 10,000, a store may take the ones with the highest ids as
+	// the newest, and pass over those that follow 10,000 jobs of other owners.
 	Named(ctx context.Context, part, owner string, n int) ([]Job, error)
 
 	// List returns a page of jobs in order of creation. A cursor stays valid while jobs are added and removed. A cursor

@@ -1,8 +1,10 @@
 package mem
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -53,20 +55,24 @@ func (s *Store) Named(ctx context.Context, part, owner string, n int) ([]job.Job
 }
 
 // named returns up to n jobs whose id begins with part, newest first, of the first ones up to from in the order of
-// creation.
+// creation: those with the highest ids. It passes over as many jobs as the contract allows.
 func (s *Store) named(part, owner string, from, n int) (found []job.Job) {
+	const most = 10_000
 	first, _ := slices.BinarySearch(s.ids, job.ID(part))
-	for _, id := range s.ids[first:] {
+	last := first + sort.Search(len(s.ids)-first, func(i int) bool {
+		return !strings.HasPrefix(string(s.ids[first+i]), part)
+	})
+	for passed := 0; last > first && len(found) < n && passed <= most; last-- {
+		id := s.ids[last-1]
 		s.rows++
-		if !strings.HasPrefix(string(id), part) {
-			break
-		}
 		if j := s.jobs[id]; s.place[id] <= from && (owner == "" || owner == j.Owner) {
 			found = append(found, j)
+		} else {
+			passed++
 		}
 	}
-	slices.SortFunc(found, func(a, b job.Job) int { return s.place[b.ID] - s.place[a.ID] })
-	return found[:min(n, len(found))]
+	slices.SortFunc(found, func(a, b job.Job) int { return cmp.Compare(s.place[b.ID], s.place[a.ID]) })
+	return found
 }
 
 // List is part of job.Store.

@@ -11,12 +11,16 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// selectIDBegin finds rows by the index of ids (?1 to ?2), selectIDEnd by the end of the id among the newest rows.
+// selectIDPart finds rows by the beginning or end of the id among the newest rows, selectIDBegin by the index of ids (?1
+// to ?2).
 const (
+	selectIDPart = `SELECT n, id FROM (SELECT n, id FROM job_made ORDER BY n DESC LIMIT 10000)
+ WHERE substr(id, -length(?1)) = ?1 OR substr(id, 1, length(?1)) = ?1 ORDER BY n DESC`
 	selectIDBegin = "SELECT n, id FROM job_made WHERE id >= ?1 AND id < ?2 ORDER BY id DESC"
-	selectIDEnd   = `SELECT n, id FROM (SELECT n, id FROM job_made ORDER BY n DESC LIMIT 10000)
- WHERE substr(id, -length(?1)) = ?1 ORDER BY n DESC`
 )
+
+// mostPassed bounds the rows of the index of ids that are read and do not fit, as the jobs of other owners.
+const mostPassed = 10_000
 
 // mostIDs bounds the ids that IDs returns for one end of an id.
 const mostIDs = 1000
@@ -42,45 +46,56 @@ func (s *Store) IDs(ctx context.Context, part string) (ids []job.ID, err error) 
 	return ids, err
 }
 
-// idEnd is one end of an id: where a part is compared.
-type idEnd struct {
+// idSearch is a search for ids with a part.
+type idSearch struct {
 	stmt  *conn.Stmt                 // rows of the database, in order
 	fits  func(id, part string) bool // the same for rows of the overlay
 	order func(a, b idMatch) int
 }
 
-// withPart returns the rows whose id begins or ends with a part and that fit, newest first, at most n of either.
+// withPart returns up to n rows whose id begins or ends with a part and that fit, newest first. Of those that are not
+// among the newest rows, it finds the ones with the highest ids that begin with the part.
 func (r *reader) withPart(part string, n int, fits func(*idMatch) (bool, error)) (all []idMatch, err error) {
 	newest := func(a, b idMatch) int { return cmp.Compare(b.n, a.n) }
+	r.idPart.Text(1, part)
+	all, err = r.search(idSearch{r.idPart, func(id, part string) bool {
+		return strings.HasPrefix(id, part) || strings.HasSuffix(id, part)
+	}, newest}, part, n, fits)
+	if err != nil || len(all) >= n {
+		return all, err
+	}
 	r.idBegin.Text(1, part)
 	r.idBegin.Text(2, part+"\U0010ffff")
-	r.idEnd.Text(1, part)
-	for _, end := range []idEnd{
-		{r.idBegin, strings.HasPrefix, func(a, b idMatch) int { return cmp.Compare(b.id, a.id) }},
-		{r.idEnd, strings.HasSuffix, newest},
-	} {
-		found, err := r.withEnd(end, part, n, fits)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
+	older, err := r.search(idSearch{r.idBegin, strings.HasPrefix, func(a, b idMatch) int {
+		return cmp.Compare(b.id, a.id)
+	}}, part, n, fits)
+	if err != nil {
+		return nil, err
 	}
+	all = append(all, older...)
 	slices.SortFunc(all, newest)
-	return slices.CompactFunc(all, func(a, b idMatch) bool { return a.n == b.n }), nil
+	all = slices.CompactFunc(all, func(a, b idMatch) bool { return a.n == b.n })
+	return all[:min(n, len(all))], nil
 }
 
-// withEnd is withPart for one end of the id: rows of the overlay and of the database in one order.
-func (r *reader) withEnd(
-	end idEnd, part string, n int, fits func(*idMatch) (bool, error),
+// search makes one search: rows of the overlay and of the database in one order.
+func (r *reader) search(
+	by idSearch, part string, n int, fits func(*idMatch) (bool, error),
 ) (all []idMatch, err error) {
-	newer := r.view.ids(func(id job.ID) bool { return end.fits(string(id), part) })
-	slices.SortFunc(newer, end.order)
+	newer := r.view.ids(func(id job.ID) bool { return by.fits(string(id), part) })
+	slices.SortFunc(newer, by.order)
 	newer = slices.CompactFunc(newer, func(a, b idMatch) bool { return a.n == b.n }) // of both generations
-	enough := errors.New("enough")
+	enough, passed := errors.New("enough"), 0
 	take := func(m idMatch) error {
 		ok, err := fits(&m)
-		if !ok || err != nil {
+		if err != nil {
 			return err
+		}
+		if !ok {
+			if passed++; passed > mostPassed {
+				return enough
+			}
+			return nil
 		}
 		if all = append(all, m); len(all) == n {
 			return enough
@@ -88,7 +103,7 @@ func (r *reader) withEnd(
 		return nil
 	}
 	upTo := func(m idMatch) error { // takes what the overlay has before a row of the database
-		for len(newer) > 0 && end.order(newer[0], m) <= 0 {
+		for len(newer) > 0 && by.order(newer[0], m) <= 0 {
 			next := newer[0]
 			newer = newer[1:]
 			if err := take(next); err != nil {
@@ -101,7 +116,7 @@ func (r *reader) withEnd(
 	for _, m := range newer {
 		known[m.n] = true
 	}
-	err = rows(end.stmt, func(row *conn.Stmt) error {
+	err = rows(by.stmt, func(row *conn.Stmt) error {
 		m := idMatch{n: row.GetInt(0), id: job.ID(row.GetText(1))}
 		if err := upTo(m); err != nil || known[m.n] {
 			return err
@@ -124,6 +139,9 @@ func (r *reader) withEnd(
 func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []job.Job, err error) {
 	q := job.Query{Owner: owner}
 	n = max(0, min(n, mostRows))
+	if n == 0 {
+		return nil, nil
+	}
 	err = s.read(ctx, "find", "", func(r *reader) error {
 		return r.inSnapshot(func() error {
 			w, found, err := s.wanted(r, &q)
@@ -144,7 +162,7 @@ func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []jo
 				m.job = e.job
 				return true, nil
 			})
-			for _, m := range all[:min(len(all), n)] {
+			for _, m := range all {
 				jobs = append(jobs, m.job)
 			}
 			return err

@@ -16,10 +16,10 @@ type reader struct {
 	// rows that are newer than the database; empty if the read is of the database alone
 	view view
 
-	c                                                                               *conn.Conn
-	byID, byRow, rowOf, idBegin, idEnd, number, event, tasks, keyed, snapshot, done *conn.Stmt
-	audit, auditBefore, auditHash, auditHolds                                       *conn.Stmt
-	messages                                                                        messageLists
+	c                                                                                *conn.Conn
+	byID, byRow, rowOf, idBegin, idPart, number, event, tasks, keyed, snapshot, done *conn.Stmt
+	audit, auditBefore, auditHash, auditHolds                                        *conn.Stmt
+	messages                                                                         messageLists
 }
 
 // readers is a pool of them.
@@ -43,7 +43,7 @@ func openReaders(s *Store) (*readers, error) {
 			&r.byRow:   selectRow + "WHERE m.n = ?",
 			&r.rowOf:   "SELECT n FROM job_made WHERE id = ?",
 			&r.idBegin: selectIDBegin,
-			&r.idEnd:   selectIDEnd,
+			&r.idPart:  selectIDPart,
 			&r.number:  "SELECT number FROM job_made WHERE n = ?",
 			&r.event: "SELECT back, seq, move, at, epoch, actor, cause, note, job, address FROM event " +
 				"WHERE e = ?",

@@ -105,6 +105,12 @@ var costly = []costing{
 	{name: "named, the first", run: func(c *costs, count counting) error {
 		return costNamed(c, count, c.id(1))
 	}, newest: true},
+	{name: "named, of an owner without jobs", run: func(c *costs, count counting) error {
+		return count(func() error {
+			got, err := c.st.Named(c.ctx, "tst_", "nobody", 5)
+			return gives(len(got), 0, err)
+		})
+	}, newest: true},
 	{name: "history", run: func(c *costs, count counting) error {
 		return count(func() error {
 			got, err := c.st.History(c.ctx, c.id(7), 0, 0)

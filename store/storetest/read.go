@@ -73,6 +73,9 @@ func listNamed(w *harness) {
 	same(w, "none", named("X", "", 0), nil)
 	same(w, "of an owner", named("abc_", "ann", 9), []job.ID{first})
 	same(w, "of an unknown owner", named("abc_", "eve", 9), nil)
+	earlier := create("abc_0Z", "ann") // ids need not have the order of creation
+	same(w, "the newest", named("abc_", "", 1), []job.ID{earlier})
+	same(w, "newest first", named("abc_", "", 2), []job.ID{earlier, second})
 }
 
 // overdue gives the ids of overdue jobs, sorted.
