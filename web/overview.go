@@ -76,7 +76,7 @@ type stuckRow struct {
 type applicationRow struct {
 	Application, Many                      string
 	Kind                                   job.Kind
-	Part                                   bool   // the jobs are parts of others: their failures do not count
+	Part                                   bool   // the jobs are parts of others
 	AllFailed                              string // address of the list of those that failed
 	Queued, Working, Waiting, Failed, Done int64
 }

@@ -163,7 +163,7 @@ func TestUsefulRefusals(t *testing.T) {
 		{Reason: "a Done job cannot be retried (can: delete)", Jobs: 5, Lifecycle: true}, {Reason: "rare", Jobs: 1},
 		{Reason: "its payload is gone", Jobs: 3}}}
 	if got, want := sentence(&r), "0 of 9 done, 9 refused; 3: its payload is gone; 1: rare; "+
-		"5: a Done job cannot be retried (can: delete); and 1 more reasons"; got != want {
+		"5: a Done job cannot be retried (can: delete); and 1 more reason"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

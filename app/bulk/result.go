@@ -100,6 +100,9 @@ func sentence(r *Result) string {
 	for i, one := range reasons {
 		switch {
 		case i == statedReasons:
+			if i == len(reasons)-1 {
+				return text + "; and 1 more reason"
+			}
 			return text + fmt.Sprintf("; and %d more reasons", len(reasons)-i)
 		case len(reasons) == 1:
 			text += ": " + one.Reason

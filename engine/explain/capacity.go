@@ -36,7 +36,7 @@ func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job,
 	if free == 0 {
 		x.Blockers = append(x.Blockers, job.Blocker{
 			Code: BlockBusy, Holder: now.Worker, Remedy: "wait, or give the server more slots",
-			Sentence: fmt.Sprintf("all %d slots are taken", slots.Slots), Remedies: []job.Remedy{goesFirst(j)},
+			Sentence: taken(slots.Slots), Remedies: []job.Remedy{goesFirst(j)},
 		})
 		return nil
 	}
@@ -106,8 +106,8 @@ func whyBehind(j *job.Job, x *api.Explanation, worker string, next []job.ID) {
 	}
 	x.Blockers = append(x.Blockers, job.Blocker{
 		Code: BlockBehind, Holder: worker,
-		Sentence: fmt.Sprintf("%d others go first: they have a better priority, came earlier, "+
-			"or it is their owner's turn", len(next)),
+		Sentence: counted(len(next), "other goes first", "others go first") +
+			": by a better priority, an earlier time, or the turn of the owner",
 		Remedy: "wait, or let it go before others", Remedies: []job.Remedy{goesFirst(j)},
 	})
 }
@@ -115,4 +115,12 @@ func whyBehind(j *job.Job, x *api.Explanation, worker string, next []job.ID) {
 // goesFirst returns the remedy that puts a job before all others.
 func goesFirst(j *job.Job) job.Remedy {
 	return job.Reordering(j.ID, job.FirstPriority, "puts it before all jobs of a lower priority")
+}
+
+// taken states that all slots are in use.
+func taken(slots int) string {
+	if slots == 1 {
+		return "the only slot is taken"
+	}
+	return fmt.Sprintf("all %d slots are taken", slots)
 }

@@ -256,7 +256,7 @@ func (u Usual) basis() string {
 	if u.Known {
 		return fmt.Sprintf("p95 of %d stays", u.Stays)
 	}
-	return fmt.Sprintf("default, for there are only %d stays", u.Stays)
+	return "default, because only " + counted(int(u.Stays), "stay was", "stays were") + " measured"
 }
 
 // rounded rounds a duration for a message.
