@@ -113,19 +113,6 @@ await check("save the filters as a view, use it, delete it", async () => {
   await plain.context().close();
 });
 
-await check("the state of a job is visible in its diagram, on paper too", async () => {
-  const page = await open({});
-  await page.goto(base + "/jobs/" + jobs.failed);
-  for (const media of ["screen", "print"]) {
-    await page.emulateMedia({ media });
-    assert.ok(await page.locator(".diagram .current").first().evaluate((c) => {
-      const box = c.closest(".diagram").getBoundingClientRect(), state = c.getBoundingClientRect();
-      return state.height > 0 && state.top >= box.top && state.bottom <= box.bottom;
-    }), media);
-  }
-  await page.context().close();
-});
-
 await check("colors that the system forces leave the symbols of states and the mark of the present page", async () => {
   const page = await open({ forcedColors: "active" });
   await page.goto(base + "/jobs/" + jobs.failed);

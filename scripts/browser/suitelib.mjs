@@ -34,9 +34,9 @@ export async function check(name, run) {
 
 export const close = () => browser.close();
 
-// sideways returns what of a page does not fit into the window: the document or a table that scrolls sideways, cells that
-// are not shown, diagrams that are too small to be read, and texts that are cut where no key can scroll to them.
-function sideways() {
+// misfits returns what of a page does not fit into the window: the document or a table that scrolls sideways, cells and
+// states that are not shown, diagrams that are too small to be read, and texts that are cut where no key can scroll to them.
+function misfits() {
   const faults = [], name = (e) => `${e.tagName} ${e.className.baseVal ?? e.className}: ${e.textContent.trim().slice(0, 60)}`;
   const root = document.documentElement;
   if (root.scrollWidth > root.clientWidth) faults.push(`the document has ${root.scrollWidth} of ${root.clientWidth} px`);
@@ -45,6 +45,10 @@ function sideways() {
   for (const svg of document.querySelectorAll(".diagram svg")) {
     const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
     if (scale < 0.6) faults.push(`is drawn at ${Math.round(100 * scale)} %: ${name(svg)}`);
+  }
+  for (const state of document.querySelectorAll(".diagram .current")) {
+    const box = state.closest(".diagram").getBoundingClientRect(), at = state.getBoundingClientRect();
+    if (at.top < box.top || at.bottom > box.bottom) faults.push(`is not shown: ${name(state)}`);
   }
   const range = document.createRange(), texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let t = texts.nextNode(); t; t = texts.nextNode()) {
@@ -97,15 +101,15 @@ export async function everyPage(pages, options = {}) {
       await page.goto(base + path);
       for (const width of [320, 640, 900, 1280]) {
         await page.setViewportSize({ width, height: 860 });
-        assert.deepEqual([path, width, ...await page.evaluate(sideways)], [path, width]);
+        assert.deepEqual([path, width, ...await page.evaluate(misfits)], [path, width]);
       }
       await page.emulateMedia({ media: "print" });
-      assert.deepEqual([path, "print", ...(await page.evaluate(sideways)).filter((f) => f.startsWith("is not shown"))], [path, "print"]);
+      assert.deepEqual([path, "print", ...(await page.evaluate(misfits)).filter((f) => f.startsWith("is not shown"))], [path, "print"]);
       await page.emulateMedia({ media: null });
     }
     // The control: a text that is cut is found.
     await page.evaluate(() => { const p = document.createElement("p"); p.textContent = "cut ".repeat(500); p.style.cssText = "white-space: nowrap; overflow: hidden"; document.querySelector("main").append(p); });
-    assert.equal((await page.evaluate(sideways)).length, 1);
+    assert.equal((await page.evaluate(misfits)).length, 1);
     await page.context().close();
   });
 }
