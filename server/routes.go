@@ -40,7 +40,9 @@ type Route struct {
 	Grouped bool  // the handler limits it to the groups of identities that have some
 
 	Upload bool // the handler bounds the body by itself
-	Basic  bool // the token may be the password of Basic authentication, for programs that know no other
+	// answers refusals in the form of another program; an error that it returns is answered as a problem
+	Fault func(http.ResponseWriter, *http.Request, error) error
+	Basic bool // the token may be the password of Basic authentication, for programs that know no other
 
 	IO openapi.IO // what it reads and answers, for the description
 

@@ -270,6 +270,9 @@ func (s *Server) handler(r Route) http.Handler {
 			err = s.attend(&r, w, admitted)
 			s.logAct(&r, admitted, err)
 		}
+		if err != nil && r.Fault != nil {
+			err = r.Fault(w, q, err)
+		}
 		if err != nil {
 			s.fail(w, q, err)
 		}

@@ -55,6 +55,10 @@ func checkSubmission(s *Submission, profiles profile.Source) (*profile.Profile, 
 	if s.Priority != nil && (*s.Priority < job.FirstPriority || *s.Priority > job.LastPriority) {
 		return refuse("priority %d is not within 0..99", *s.Priority)
 	}
+	for _, text := range []*string{&s.Title, &s.Creator, &s.Date, &s.Note} {
+		*text = strings.TrimSpace(*text)
+	}
+	s.LocalIDs = splitIDs(s.LocalIDs)
 	texts := map[string]string{"submitter": s.Submitter, "title": s.Title, "creator": s.Creator, "date": s.Date,
 		"note": s.Note, "key": s.Key}
 	for _, id := range s.LocalIDs {
@@ -79,7 +83,6 @@ func checkSubmission(s *Submission, profiles profile.Source) (*profile.Profile, 
 		}
 		s.PrimaryID = ark.String()
 	}
-	s.LocalIDs = splitIDs(s.LocalIDs)
 	if err := errors.Join(checkDigest(s), checkDescription(s)); err != nil {
 		return nil, err
 	}
@@ -93,7 +96,7 @@ func checkDigest(s *Submission) error {
 	if s.DigestType == "" && s.DigestValue == "" {
 		return nil
 	}
-	a, err := checkm.ParseAlgorithm(s.DigestType)
+	a, err := checkm.ParseAlgorithm(strings.TrimSpace(s.DigestType))
 	if err == nil {
 		_, err = checkm.NewHash(a)
 	}

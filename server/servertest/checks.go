@@ -142,7 +142,13 @@ func CheckRoles(t *testing.T, g *Guarded, routes []server.Route, allowed map[str
 				t.Errorf("%s %s as %s: got %s, want it let in: %v: %s", r.Method, r.Pattern, role, answer.Status,
 					want, text)
 			}
-			if !want {
+			if !want && r.Fault != nil { // in the form of another program
+				CheckHeaders(t, answer)
+				media, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
+				if answer.StatusCode != http.StatusForbidden || !slices.Contains(r.IO.Faults, media) {
+					t.Errorf("%s %s as %s: got %s, %s: %s", r.Method, r.Pattern, role, answer.Status, media, text)
+				}
+			} else if !want {
 				g.Problem(g.With(secret, r.Method, path, ""), http.StatusForbidden, job.Refused)
 			}
 		}

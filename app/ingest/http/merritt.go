@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/erc"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
@@ -180,7 +181,14 @@ func (f *merrittForm) field(name, text string) error {
 	if element, ok := strings.CutPrefix(name, "DC."); ok {
 		return f.dublinCore(strings.ToLower(element), text)
 	}
-	if before, again := f.seen[name]; again && before != text {
+	switch name { // of a file, or a text area
+	case "filename", "erc":
+	case "title", "creator", "date", "note":
+		text = record.OneLine(text)
+	default:
+		text = strings.TrimSpace(text)
+	}
+	if before, again := f.seen[name]; again && before != text && name != "localIdentifier" {
 		return job.Errorf(job.Invalid, "submit", "", "the field %.100q stands there twice", name)
 	}
 	f.seen[name] = text
@@ -242,6 +250,9 @@ func (f *merrittForm) dublinCore(element, text string) error {
 func (f *merrittForm) complete() error {
 	if len(f.received) == 0 {
 		return job.Errorf(job.Invalid, "submit", "", "the form has no file: send it as the part file")
+	}
+	if f.sub.DigestType == "" || f.sub.DigestValue == "" { // as in Merritt, a half is no digest
+		f.sub.DigestType, f.sub.DigestValue = "", ""
 	}
 	if f.size >= 0 && f.sub.DigestValue == "" && len(f.received) == 1 && f.received[0] != f.size {
 		return job.Errorf(job.Invalid, "submit", "", "the file has %d bytes, the form has %d", f.received[0], f.size)
@@ -318,6 +329,14 @@ func writeBatch(w http.ResponseWriter, form string, j *job.Job, submitter string
 			{"batchID", string(j.ID)}, {"jobStates", ""}, {"batchStatus", status}, {"userAgent", submitter},
 			{"submissionDate", j.Created.UTC().Format("2006-01-02T15:04:05-07:00")},
 		}})
+}
+
+// refuseMerritt answers a refusal of the sign-in, before any form is read.
+func refuseMerritt(w http.ResponseWriter, r *http.Request, err error) error {
+	if status := problem.Of(err).Status; status != http.StatusUnauthorized && status != http.StatusForbidden {
+		return err
+	}
+	return writeFault(w, acceptedForm(r.Header.Get("Accept")), err)
 }
 
 // writeFault answers with an exception in the form of the answer. Failures of the server are left to it.

@@ -101,7 +101,7 @@ func (s *Handlers) merrittRoutes() []server.Route {
 			all = append(all, server.Route{
 				Method: http.MethodPost, Pattern: pattern, Who: server.Own, Grouped: true, Doc: one.doc +
 					": multipart/form-data with the fields of Merritt and one file or several.",
-				Handle: s.merritt(one.update), Upload: true, Basic: true,
+				Handle: s.merritt(one.update), Fault: refuseMerritt, Upload: true, Basic: true,
 				NoReason: "it is new work in a form of Merritt, which may have a note",
 				IO: openapi.IO{Parts: map[string]any{"file": nil, "profile": nil, "type": nil, "responseForm": nil},
 					Media: merrittMedia, Faults: merrittMedia},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/problem"
@@ -174,6 +175,13 @@ func setField(sub *api.Submission, name, text string) error {
 		"resource_type": &sub.ResourceType, "embargo": &sub.Embargo,
 	}
 	if field := fields[name]; field != nil {
+		switch name {
+		case "title", "creator", "date", "note":
+			text = record.OneLine(text)
+		case "filename":
+		default:
+			text = strings.TrimSpace(text)
+		}
 		*field = text
 		return nil
 	}

@@ -82,11 +82,12 @@ func (p *pass) adopted(ctx context.Context, s *merritt.Seen, err error) error {
 // adoptBatch makes the record of a batch. If its payload is at hand, Stagepost may work on it. A batch without jobs whose
 // payload is missing has no record yet: the payload is searched for by each reading.
 func (p *pass) adoptBatch(ctx context.Context, s *merritt.Seen) error {
+	digest := digestOf(s)
 	spec := record.BatchSpec{Submission: api.Submission{
 		Type: typeOf(s.Value("type")), Profile: s.Value("profile"), Submitter: submitter(s.Value("submitter")),
-		Title: s.Value("title"), Creator: s.Value("creator"), Date: s.Value("date"), Filename: s.Value("filename"),
-		PrimaryID: s.Value("objectID"), LocalIDs: localIDs(s.Value("localID")), Note: s.Value("note"),
-		DigestType: s.Value("digestType"), DigestValue: s.Value("digestValue"), Update: s.Bool("update"),
+		Title: oneLine(s, "title"), Creator: oneLine(s, "creator"), Date: oneLine(s, "date"), Filename: s.Value("filename"),
+		PrimaryID: s.Value("objectID"), LocalIDs: localIDs(s.Value("localID")), Note: oneLine(s, "note"),
+		DigestType: digest.Type, DigestValue: digest.Value, Update: s.Bool("update"),
 		Notification: s.Value("notification"),
 	}}
 	if d := description(s); d != nil {
@@ -135,9 +136,9 @@ func (p *pass) adoptJob(ctx context.Context, s *merritt.Seen) error {
 	}
 	spec := record.JobSpec{
 		Type: typeOf(s.Value("type")), Profile: s.Value("profile"), Submitter: submitter(s.Value("submitter")),
-		Filename: s.Value("filename"), Size: -1, Title: s.Value("title"), Creator: s.Value("creator"),
-		Date: s.Value("date"), PrimaryID: ids.Primary, LocalIDs: ids.Local, Note: s.Value("note"),
-		Digest: record.Digest{Type: s.Value("digestType"), Value: s.Value("digestValue")}, Update: s.Bool("update"),
+		Filename: s.Value("filename"), Size: -1, Title: oneLine(s, "title"), Creator: oneLine(s, "creator"),
+		Date: oneLine(s, "date"), PrimaryID: ids.Primary, LocalIDs: ids.Local, Note: oneLine(s, "note"),
+		Digest: digestOf(s), Update: s.Bool("update"),
 		Described: of.Described(), Description: description(s),
 	}
 	if s.State == record.Pending || s.State == record.Held {
@@ -263,6 +264,18 @@ func openPlain(root *os.Root, name string) (*os.File, error) {
 func submitter(text string) string {
 	user, _, _ := strings.Cut(text, "/")
 	return user
+}
+
+// oneLine returns a value as one line: those of forms may have several.
+func oneLine(s *merritt.Seen, key string) string { return record.OneLine(s.Value(key)) }
+
+// digestOf returns the digest of a payload. As in Merritt, a half is none.
+func digestOf(s *merritt.Seen) record.Digest {
+	d := record.Digest{Type: oneLine(s, "digestType"), Value: oneLine(s, "digestValue")}
+	if d.Type == "" || d.Value == "" {
+		return record.Digest{}
+	}
+	return d
 }
 
 // localIDs returns the local ids in a text, each once.

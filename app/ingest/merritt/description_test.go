@@ -73,6 +73,7 @@ func TestDescriptionOfBatch(t *testing.T) {
 	batch, err := h.program.Submit("bid-1", "maps_content", "a.txt", "file")
 	h.ok(err)
 	h.extend("/batches/"+batch+"/submission", theirs)
+	h.extend("/batches/"+batch+"/submission", map[string]string{"title": "Of two\r\nlines ", "digestType": "md5"})
 	h.pass()
 	id, found, err := h.store.Node(t.Context(), batch)
 	h.ok(err)
@@ -85,6 +86,9 @@ func TestDescriptionOfBatch(t *testing.T) {
 	want := map[string][]string{"subject": {"maps; roads"}, "title": {"A map"}}
 	if diff := cmp.Diff(want, s.DublinCore); diff != "" || s.ResourceType != "Dataset" || !s.RetainTarget {
 		t.Errorf("resource type %q, retain %t (-want +got):\n%s", s.ResourceType, s.RetainTarget, diff)
+	}
+	if s.Title != "Of two lines" || s.DigestType != "" {
+		t.Errorf("got the title %q, and a digest of type %q without a value", s.Title, s.DigestType)
 	}
 }
 

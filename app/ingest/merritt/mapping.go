@@ -96,7 +96,7 @@ func description(s *merritt.Seen) *record.Description {
 	d := record.Description{ResourceType: ingest.LooseResourceType(s.Value("DataCiteResourceType")),
 		RetainTarget: strings.EqualFold(s.Value("retainTargetURL"), "true")}
 	for _, element := range ingest.Elements() {
-		if text := strings.Join(strings.Fields(s.Value(coreKey(element))), " "); text != "" {
+		if text := oneLine(s, coreKey(element)); text != "" {
 			if d.DublinCore == nil {
 				d.DublinCore = map[string][]string{}
 			}
