@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// selectIDPart finds rows by the beginning or end of the id among the newest rows, selectIDBegin by the index of ids (?1
-// to ?2).
+// selectIDPart finds rows by the beginning or end of the id among the newest ones, selectIDBegin by the index of ids
+// (?1 to ?2).
 const (
 	selectIDPart = `SELECT n, id FROM (SELECT n, id FROM job_made ORDER BY n DESC LIMIT 10000)
  WHERE substr(id, -length(?1)) = ?1 OR substr(id, 1, length(?1)) = ?1 ORDER BY n DESC`
