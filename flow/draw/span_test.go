@@ -198,8 +198,8 @@ func TestFailuresAreSeen(t *testing.T) {
 	}
 }
 
-// TestTimelineWithoutPauses: the time beside a lane is that in which the task did something. A task that was rolled back
-// later did nothing in between.
+// TestTimelineWithoutPauses: the time beside a lane is that in which the task did something. A task that was rolled
+// back later did nothing in between.
 func TestTimelineWithoutPauses(t *testing.T) {
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 	spans := []draw.Span{{Atom: "a", Doing: draw.Executes, From: at(0), To: at(3)},
