@@ -59,6 +59,9 @@ func (a *App) sendQueued(r *engine.Run, p *profile.Profile, s *record.BatchSpec,
 		Batch: b.ID, Filename: s.Filename, Profile: s.Profile, Submitter: s.Submitter, Submitted: b.Created.UTC(),
 		Bytes: s.Bytes(), Objects: d.Jobs,
 	}
+	if len(s.More) > 0 {
+		q.Files = 1 + len(s.More)
+	}
 	l := letter{receivers: to, Date: b.Created, Subject: "Ingest: OK -- Submission Queued: " + string(b.ID) +
 		";", Queued: q}
 	l.ReplyTo = p.ReplyTo

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/format/checkm"
 )
 
@@ -12,6 +13,9 @@ import (
 func checkSource(url string, d record.Digest) error {
 	if strings.ContainsAny(url, "\\ \t\r\n") { // as package fetch has it
 		return fmt.Errorf("the URL has white space or a backslash: write %%20 for a blank")
+	}
+	if err := fetch.CheckFTP(url); err != nil {
+		return err
 	}
 	if d.Type == "" {
 		return nil

@@ -45,6 +45,16 @@ func (c *Client) ftp(ctx context.Context, method string, u *url.URL, user *url.U
 	return answer, err
 }
 
+// CheckFTP checks what the path of an ftp URL names: one file, in binary form. Other URLs pass.
+func CheckFTP(rawURL string) error {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Scheme != "ftp" {
+		return nil
+	}
+	_, err = ftpName(u)
+	return err
+}
+
 // ftpName gives the name of a file, relative to the directory of the login.
 func ftpName(u *url.URL) (string, error) {
 	name := strings.TrimPrefix(u.Path, "/")

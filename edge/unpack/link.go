@@ -22,6 +22,10 @@ func (w *writer) link(hdr *tar.Header) error {
 		if err != nil {
 			return err
 		}
+		if _, err := w.root.Lstat(target); err != nil {
+			return refuse(Link, hdr.Name, fmt.Errorf("it is a hard link to %.200q, which is no file before it in the "+
+				"archive", target))
+		}
 		return w.copyOf(link{hdr.Name, target})
 	}
 	target, err := w.target(hdr.Name, path.Dir(hdr.Name), hdr.Linkname)

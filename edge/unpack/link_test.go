@@ -48,6 +48,10 @@ func TestLinksElsewhere(t *testing.T) {
 	refused(t, p, "through a directory", "x.tar", through, Limits{}, Link)
 	early := makeTar(entry{name: "h", kind: '1', link: "a.txt"}, entry{name: "a.txt", data: "alpha"})
 	refused(t, p, "a hard link to a file behind it", "x.tar", early, Limits{}, Link)
+	_, err := Unpack(context.Background(), *archiveOf("x.tar", early), p.root, "early", Limits{})
+	if err == nil || !strings.Contains(err.Error(), `hard link to "a.txt", which is no file before it`) {
+		t.Errorf("a hard link to a file behind it: %v", err)
+	}
 	twice := makeTar(entry{name: "a.txt", data: "alpha"}, entry{name: "l", kind: '2', link: "a.txt"},
 		entry{name: "l", data: "another"})
 	refused(t, p, "a link and a file of one name", "x.tar", twice, Limits{}, Name)

@@ -119,7 +119,7 @@ func (q *Queued) page(link string) *page {
 		p.Title = "Your submission could not be read"
 	}
 	p.fact("Submission", string(q.Batch))
-	p.fact("File", q.Filename)
+	p.fact("File", q.file())
 	p.fact("Collection", q.Profile)
 	p.fact("Handed in by", q.Submitter)
 	p.fact("Handed in", q.Submitted.Format(time.RFC1123))

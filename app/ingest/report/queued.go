@@ -18,6 +18,7 @@ type Queued struct {
 	Submitter string    `json:"submitter,omitempty"`
 	Submitted time.Time `json:"submitted"`
 	Bytes     int64     `json:"bytes"`
+	Files     int       `json:"files,omitempty"` // that were handed in, if there are several; Filename is the first
 	Objects   int       `json:"objects,omitempty"`
 	Cause     string    `json:"cause,omitempty"` // why it could not be queued
 	Failure   string    `json:"failure,omitempty"`
@@ -25,11 +26,23 @@ type Queued struct {
 
 // received describes what was submitted.
 func (q *Queued) received() string {
-	name := ""
-	if q.Filename != "" {
-		name = printable.Shown(q.Filename) + ", "
+	name := q.file()
+	if name != "" {
+		name += ", "
 	}
 	return fmt.Sprintf("We received your submission: %s%d bytes.", name, q.Bytes)
+}
+
+// file names what was handed in: the file, or the first of several and how many there are.
+func (q *Queued) file() string {
+	name := printable.Shown(q.Filename)
+	switch {
+	case q.Files < 2:
+		return name
+	case name == "":
+		return fmt.Sprintf("%d files", q.Files)
+	}
+	return fmt.Sprintf("%s and %d more, %d files", name, q.Files-1, q.Files)
 }
 
 func (q *Queued) happened() string {
@@ -68,7 +81,7 @@ func (q *Queued) Body(link string) (Body, error) {
 func (q *Queued) text() string {
 	return fmt.Sprintf("\nSubmission ID: %s\nFile: %s\nProfile: %s\nUser agent: %s\nSubmission date: "+
 		"%s\n\n%s\n\nWhat we received: %s\nWhat happened: %s\nWhat there is to do: %s\n",
-		q.Batch, printable.Shown(q.Filename), printable.Shown(q.Profile), printable.Shown(q.Submitter),
+		q.Batch, q.file(), printable.Shown(q.Profile), printable.Shown(q.Submitter),
 		q.Submitted.Format(time.RFC3339), q.state(), q.received(), q.happened(), q.next())
 }
 
