@@ -336,6 +336,9 @@ func TestMigrateStopped(t *testing.T) {
 					t.Fatalf("%d steps, %v", at-1, err)
 				case !finished:
 					refusesServers(t, to, dir, last)
+					if way == "back" {
+						usesSource(t, from, dir, last)
+					}
 					if done := run(t, migration(from, to, dir)); done.Tables[0].Rows != n+2 {
 						t.Errorf("after %s: %+v", last, done)
 					}
@@ -354,11 +357,26 @@ func refusesServers(t *testing.T, to, dir, after string) {
 	t.Helper()
 	var err error
 	if to == "sqlite" {
+		_, err = stores.Open(t.Context(), stores.Options{Where: to, Dir: dir})
+		wantRefused(t, "a server in the directory after "+after, err, "run the same stagepost migrate again, or use")
 		_, err = sqlite.Open(dir, sqlite.Options{})
 	} else {
 		_, err = postgres.Open(t.Context(), to, postgres.Options{})
 	}
 	wantRefused(t, "a server after "+after, err, "has not finished", "run the same stagepost migrate again")
+}
+
+// usesSource opens the source of a migration to the directory as a server, which the target does not refuse. Only when
+// everything was copied, the source refuses by itself.
+func usesSource(t *testing.T, url, dir, after string) {
+	t.Helper()
+	s, err := stores.Open(t.Context(), stores.Options{Where: url, Dir: dir, Files: dir})
+	if err == nil {
+		err = s.Closer.Close()
+	}
+	if err != nil && !strings.Contains(err.Error(), "were migrated to sqlite in "+dir) {
+		t.Errorf("a server on the source after %s: %v", after, err)
+	}
 }
 
 // TestMigrateWithoutMark is the control: without the mark a server starts on a part of the jobs.

@@ -102,7 +102,8 @@ func Location(where string) string {
 	return strings.TrimPrefix(u.Path, "/") + " on " + cmp.Or(host, "this machine")
 }
 
-// unmixed refuses a data directory that has jobs in a database of its own, unless they were migrated.
+// unmixed refuses a data directory that has jobs in a database of its own, unless another store has them: they were
+// migrated, or a migration to the directory has not finished.
 func unmixed(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, SQLiteFile)); err != nil {
 		return nil

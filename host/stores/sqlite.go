@@ -20,14 +20,19 @@ import (
 const SQLiteFile = "stagepost.db"
 
 func openSQLite(_ context.Context, o *Options) (*Store, error) {
-	if o.Existing {
-		if _, err := os.Stat(filepath.Join(o.Dir, SQLiteFile)); err != nil {
-			return nil, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s", o.Dir)
-		}
+	_, missing := os.Stat(filepath.Join(o.Dir, SQLiteFile))
+	if missing != nil && o.Existing {
+		return nil, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s", o.Dir)
 	}
 	if id, err := readID(filepath.Join(o.Dir, FilesName)); err != nil || id != "" && !o.Migrates {
-		return nil, errors.Join(err, job.Errorf(job.Refused, "open", "", "the jobs whose files are in %s are in "+
-			"another store (%s): name it with the setting store", o.Dir, FilesName))
+		if err == nil && missing == nil {
+			err = sqlite.Unfinished(o.Dir)
+		}
+		if err == nil {
+			err = job.Errorf(job.Refused, "open", "", "the jobs whose files are in %s are in another store (%s): "+
+				"name it with the setting store", o.Dir, FilesName)
+		}
+		return nil, err
 	}
 	s, err := sqlite.Open(o.Dir, sqlite.Options{OnLock: o.OnLock, OnCommit: o.OnCommit, OnDamage: o.OnDamage,
 		Space: disk.Space, NoLog: o.NoLog || o.Migrates, Migrates: o.Migrates})

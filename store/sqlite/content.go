@@ -251,22 +251,37 @@ func markOf(c *conn.Conn) (m transfer.Mark, err error) {
 	return m, err
 }
 
-// Moved reports whether the jobs of the store in dir were migrated to another store.
-func Moved(dir string) (moved bool, err error) {
+// Moved reports whether the jobs of the store in dir are in another store: they were migrated there, or a migration from
+// there has not finished.
+func Moved(dir string) (bool, error) {
+	m, err := readMark(dir)
+	return m.State != transfer.Free, err
+}
+
+// Unfinished returns the refusal of the store in dir while a migration to it has not finished, else nil.
+func Unfinished(dir string) error {
+	m, err := readMark(dir)
+	if err != nil || m.State != transfer.Unfinished {
+		return err
+	}
+	return m.Refuse(dir)
+}
+
+// readMark reads the mark of the store in dir, which need not be open.
+func readMark(dir string) (m transfer.Mark, err error) {
 	c, err := conn.Open(filepath.Join(dir, database), conn.ReadWrite, "")
 	if err != nil {
-		return false, openError(dir, err)
+		return m, openError(dir, err)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	if err := c.Exec("PRAGMA query_only = ON; PRAGMA busy_timeout = 10000"); err != nil {
-		return false, openError(dir, err)
+		return m, openError(dir, err)
 	}
 	version, err := versionOf(c)
 	if err != nil || version < markVersion {
-		return false, nil // no migration has had it
+		return m, nil // no migration has had it
 	}
-	m, err := markOf(c)
-	return m.State == transfer.Moved, err
+	return markOf(c)
 }
 
 // markVersion is the schema that has marks.
