@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine/repeat"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/listen"
 )
 
 // unknownSender is the address of a sender whose connection has none that can be read.
@@ -30,6 +31,16 @@ func (s *Server) From(r *http.Request) string {
 		address = next.Unmap().WithZone("")
 	}
 	return address.String()
+}
+
+// Party returns what limits count as one sender of requests without an identity: the address of [Server.From], or its
+// network ([listen.Party]).
+func (s *Server) Party(r *http.Request) string {
+	from := s.From(r)
+	if a, err := netip.ParseAddr(from); err == nil {
+		return listen.Party(a).String()
+	}
+	return from
 }
 
 // withAddress returns a request whose context has the address that it comes from, for histories and the audit log, and

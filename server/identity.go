@@ -66,18 +66,18 @@ func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*h
 	if err != nil {
 		return nil, unidentified(w, route, err)
 	}
+	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, who)) // also of what is refused: it is paced
 	if !route.permits(&who) {
-		return nil, problem.Refuse(http.StatusForbidden, job.Refused, "%s %s is not for the role %s", route.Method,
+		return r, problem.Refuse(http.StatusForbidden, job.Refused, "%s %s is not for the role %s", route.Method,
 			route.Pattern, identity.WriteScope(who.Role, who.Groups, ""))
 	}
-	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
 	if route.ofJob() && (who.Role == identity.Depositor || who.Groups != "") {
 		if err := s.seen(r.Context(), JobID(r), &who); err != nil {
-			return nil, err
+			return r, err
 		}
 	}
 	if err := s.entitled(r, route, &who); err != nil {
-		return nil, err
+		return r, err
 	}
 	return r, nil
 }

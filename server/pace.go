@@ -38,7 +38,7 @@ func (s *Server) pace(w http.ResponseWriter, r, admitted *http.Request) error {
 		return nil
 	}
 	if key == "" {
-		key = s.From(r)
+		key = s.Party(r)
 	}
 	wait, ok := limit.Allow(key)
 	if ok {

@@ -102,7 +102,12 @@ func addressOf(c net.Conn) netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	from := a.Addr().Unmap().WithZone("")
+	return Party(a.Addr())
+}
+
+// Party returns what counts as one client of an address: of IPv6 the network of 64 bits, which one client has whole.
+func Party(from netip.Addr) netip.Addr {
+	from = from.Unmap().WithZone("")
 	if from.Is6() {
 		if net, err := from.Prefix(64); err == nil {
 			from = net.Addr()

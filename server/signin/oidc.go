@@ -32,6 +32,33 @@ type OIDC struct {
 	mu           sync.Mutex // guards the rest
 	provider     *oidc.Provider
 	usedCallback map[[32]byte]time.Time // states that came back, so that each does once
+	failure      error                  // of the last try to read the provider's description
+	failedAt     time.Time
+}
+
+const (
+	mostAnswer = 1 << 20         // bytes of an answer of the provider
+	retryAfter = 5 * time.Second // after a provider that did not answer
+)
+
+// bounded limits the answers of a provider: its keys and its description are read whole into memory.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip is part of [http.RoundTripper].
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Body = http.MaxBytesReader(nil, answer.Body, mostAnswer)
+	}
+	return answer, err
+}
+
+// noSecrets follows no redirect of a request that has the code and the client secret.
+func noSecrets(_ *http.Request, via []*http.Request) error {
+	if via[0].Method != http.MethodGet || len(via) >= 5 {
+		return http.ErrUseLastResponse
+	}
+	return nil
 }
 
 // Validate returns what is missing.
@@ -56,13 +83,18 @@ func (o *OIDC) ready(ctx context.Context) (*oidc.Provider, context.Context, erro
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.HTTP == nil {
-		o.HTTP = &http.Client{Timeout: 10 * time.Second}
+		o.HTTP = &http.Client{Timeout: 10 * time.Second, Transport: bounded{http.DefaultTransport},
+			CheckRedirect: noSecrets}
+	}
+	if o.provider == nil && o.now().Sub(o.failedAt) < retryAfter {
+		return nil, ctx, o.failure // those who waited meanwhile do not ask one after another
 	}
 	if o.provider == nil {
 		// the provider keeps this context for its keys, beyond the request
 		p, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), o.HTTP), o.Issuer)
 		if err != nil {
-			return nil, ctx, fmt.Errorf("the provider does not answer as it should: %w", err)
+			o.failure, o.failedAt = fmt.Errorf("the provider does not answer as it should: %w", err), o.now()
+			return nil, ctx, o.failure
 		}
 		o.provider = p
 	}

@@ -1,6 +1,7 @@
 package signin_test
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -12,7 +13,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +36,10 @@ type provider struct {
 	claims func(map[string]any) // changes the claims of ID tokens
 	alg    string               // of the header of ID tokens; RS256 by default
 	forged bool                 // another key signs
+	vast   bool                 // its keys have no end
+	away   string               // where its token endpoint redirects to
+	asked  int                  // times that its description was asked for
+	down   bool                 // it has no description
 }
 
 func newProvider(t *testing.T) *provider {
@@ -59,12 +66,28 @@ func (p *provider) reply(w http.ResponseWriter, v any) {
 }
 
 func (p *provider) describe(w http.ResponseWriter, _ *http.Request) {
+	p.mu.Lock()
+	p.asked++
+	down := p.down
+	p.mu.Unlock()
+	if down {
+		http.Error(w, strings.Repeat("down ", 1000), http.StatusServiceUnavailable)
+		return
+	}
 	p.reply(w, map[string]any{"issuer": p.URL, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL +
 		"/token", "jwks_uri": p.URL + "/keys",
 		"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}})
 }
 
 func (p *provider) keys(w http.ResponseWriter, _ *http.Request) {
+	p.mu.Lock()
+	vast := p.vast
+	p.mu.Unlock()
+	for block := bytes.Repeat([]byte(" "), 1<<20); vast; { // until the client ends the connection
+		if _, err := w.Write(block); err != nil {
+			return
+		}
+	}
 	p.reply(w, map[string]any{"keys": []any{map[string]any{"kty": "RSA", "kid": "one", "use": "sig", "alg": "RS256",
 		"n": base64.RawURLEncoding.EncodeToString(p.key.N.Bytes()),
 		"e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(p.key.E)).Bytes())}}})
@@ -92,6 +115,10 @@ func (p *provider) authorize(address string) (code string, asked url.Values) {
 func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.away != "" {
+		http.Redirect(w, r, p.away, http.StatusTemporaryRedirect)
+		return
+	}
 	asked := p.codes[r.FormValue("code")]
 	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 	right := asked.Get("code_challenge") == base64.RawURLEncoding.EncodeToString(sum[:])
@@ -232,6 +259,69 @@ func TestHostileProvider(t *testing.T) {
 				t.Errorf("audited: %+v", failed)
 			}
 		})
+	}
+}
+
+// TestVastProvider: an answer without an end does not fill the memory, and what the provider sent is entered in the
+// audit list in part only.
+func TestVastProvider(t *testing.T) {
+	h, p := openOIDC(t)
+	callback, kept := h.browse(p)
+	p.mu.Lock()
+	p.vast = true
+	p.mu.Unlock()
+	answer, text := h.back(callback, kept)
+	if answer.StatusCode != http.StatusForbidden || len(text) > 10_000 {
+		t.Errorf("got %s with %d bytes", answer.Status, len(text))
+	}
+	if failed := h.audited("sign-in-failed"); len(failed) != 1 || len(failed[0].Note) > 600 {
+		t.Errorf("audited: %.2000v", failed)
+	}
+}
+
+// TestRedirectedToken: the code and the secret are not sent to where the token endpoint redirects.
+func TestRedirectedToken(t *testing.T) {
+	h, p := openOIDC(t)
+	var got atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
+	defer other.Close()
+	callback, kept := h.browse(p)
+	p.mu.Lock()
+	p.away = other.URL
+	p.mu.Unlock()
+	if answer, _ := h.back(callback, kept); answer.StatusCode != http.StatusForbidden || got.Load() > 0 {
+		t.Errorf("got %s, %d requests elsewhere", answer.Status, got.Load())
+	}
+}
+
+// TestProviderAway: sign-ins that follow a failure do not ask the provider again for some seconds.
+func TestProviderAway(t *testing.T) {
+	h, p := openOIDC(t)
+	ask := func() int {
+		answer, text := h.Ask(h.Request(http.MethodGet, "/sign-in/oidc?next=/healthz", ""))
+		if answer.StatusCode == http.StatusBadGateway && len(text) > 10_000 {
+			t.Errorf("a page of %d bytes", len(text))
+		}
+		return answer.StatusCode
+	}
+	p.mu.Lock()
+	p.down = true
+	p.mu.Unlock()
+	for range 3 {
+		if got := ask(); got != http.StatusBadGateway {
+			t.Errorf("got %d", got)
+		}
+	}
+	p.mu.Lock()
+	asked := p.asked
+	p.down = false
+	p.mu.Unlock()
+	if asked != 1 {
+		t.Errorf("the provider was asked %d times", asked)
+	}
+	h.clock.Add(time.Minute)
+	if got := ask(); got != http.StatusSeeOther {
+		t.Errorf("after a minute: got %d", got)
 	}
 }
 

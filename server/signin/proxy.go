@@ -43,10 +43,30 @@ func (p *Proxy) Validate() error {
 // proxyMark begins the keys of identities of a proxy, which have no credential that could be revoked.
 var proxyMark = []byte("stagepost-proxy:")
 
+// nobody is what Apache sends for a variable that is not set: RequestHeader set X-Remote-User %{REMOTE_USER}s.
+const nobody = "(null)"
+
+// splitGroups splits at semicolons. Shibboleth writes one that a value has with a backslash before it.
+func splitGroups(text string) (groups []string) {
+	one := ""
+	for i := 0; i <= len(text); i++ {
+		switch {
+		case i == len(text) || text[i] == ';':
+			groups, one = append(groups, strings.TrimSpace(one)), ""
+		case text[i] == '\\' && i+1 < len(text) && text[i+1] == ';':
+			one += ";"
+			i++
+		default:
+			one += text[i : i+1]
+		}
+	}
+	return groups
+}
+
 // Identify is part of [identity.Source]. The fields of clients that are no trusted proxy are ignored.
 func (p *Proxy) Identify(r *http.Request) (identity.Identity, error) {
 	sent := r.Header.Values(p.User)
-	if len(sent) == 0 || sent[0] == "" || !p.trusts(r) {
+	if len(sent) == 0 || sent[0] == "" || sent[0] == nobody || !p.trusts(r) {
 		return identity.Identity{}, identity.ErrNone
 	}
 	if len(sent) > 1 {
@@ -63,8 +83,8 @@ func (p *Proxy) Identify(r *http.Request) (identity.Identity, error) {
 	}
 	var groups []string
 	if p.Groups != "" {
-		for group := range strings.SplitSeq(strings.Join(r.Header.Values(p.Groups), ";"), ";") {
-			groups = append(groups, strings.TrimSpace(group))
+		for _, value := range r.Header.Values(p.Groups) {
+			groups = append(groups, splitGroups(value)...)
 		}
 	}
 	if !p.Rules.apply(&who, groups) {

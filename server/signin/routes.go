@@ -166,7 +166,7 @@ func (s *routes) signIn(w http.ResponseWriter, r *http.Request) error {
 	if r.PostForm.Has("token") {
 		name, how = "", byToken
 	}
-	tried, wait, ok := s.attempt(cmp.Or(name, "token of "+s.From(r)), s.From(r))
+	tried, wait, ok := s.attempt(cmp.Or(name, "token of "+s.Party(r)), s.Party(r))
 	if !ok {
 		return tooMany(w, wait)
 	}
@@ -259,14 +259,14 @@ func (s *routes) toProvider(w http.ResponseWriter, r *http.Request) error {
 	if s.o.OIDC == nil {
 		return unavailable("provider of OpenID Connect", "oidc.issuer")
 	}
-	tried, wait, ok := s.attempt("", s.From(r))
+	tried, wait, ok := s.attempt("", s.Party(r))
 	if !ok {
 		return tooMany(w, wait)
 	}
 	one := newPending(next, s.now())
 	address, err := s.o.OIDC.begin(r.Context(), one)
 	if err != nil {
-		return s.show(w, r, http.StatusBadGateway, view{Next: next, Wrong: err.Error()})
+		return s.show(w, r, http.StatusBadGateway, view{Next: next, Wrong: brief(err)})
 	}
 	s.spare(tried) // the callback counts
 	s.keepPending(w, r, one)
@@ -281,7 +281,7 @@ func (s *routes) callback(w http.ResponseWriter, r *http.Request) error {
 	if s.o.OIDC == nil {
 		return unavailable("provider of OpenID Connect", "oidc.issuer")
 	}
-	tried, wait, ok := s.attempt("", s.From(r))
+	tried, wait, ok := s.attempt("", s.Party(r))
 	if !ok {
 		return tooMany(w, wait)
 	}
@@ -304,7 +304,7 @@ func (s *routes) callback(w http.ResponseWriter, r *http.Request) error {
 		if err := s.failed(r, who.Name, byOIDC, err); err != nil {
 			return err
 		}
-		return s.show(w, r, http.StatusForbidden, view{Next: one.Next, Wrong: err.Error()})
+		return s.show(w, r, http.StatusForbidden, view{Next: one.Next, Wrong: brief(err)})
 	}
 	return s.enter(w, r, tried, session{Name: who.Name, Display: who.Display, Role: who.Role, Groups: who.Groups,
 		How: byOIDC}, one.Next)
@@ -322,7 +322,7 @@ func (s *routes) firstPage(w http.ResponseWriter, r *http.Request) error {
 
 // firstAllowed refuses what is not the link for the first admin.
 func (s *routes) firstAllowed(w http.ResponseWriter, r *http.Request) error {
-	tried, wait, ok := s.attempt("", s.From(r))
+	tried, wait, ok := s.attempt("", s.Party(r))
 	if !ok {
 		return tooMany(w, wait)
 	}

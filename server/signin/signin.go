@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/internal/durable"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/account"
@@ -113,7 +114,10 @@ func (s *SignIn) standing(one *session) (identity.Identity, bool) {
 		u, ok := s.o.Users.Find(one.Name)
 		return u.Identity(), ok && u.Stamp() == one.Secret
 	case byToken:
-		return who, s.o.Tokens != nil && one.Token != nil && s.o.Tokens.Valid(*one.Token)
+		if s.o.Tokens == nil || one.Token == nil {
+			return who, false
+		}
+		return s.o.Tokens.Standing(*one.Token)
 	case byOIDC:
 		return who, s.o.OIDC != nil && !errors.Is(s.taken.find(one.Name), errTaken)
 	}
@@ -162,7 +166,8 @@ type attempt struct {
 
 // attempt counts an attempt to sign in from an address, by a name if it has one before it succeeds.
 func (s *SignIn) attempt(name, from string) (one attempt, wait time.Duration, ok bool) {
-	one = attempt{strings.ToLower(name), from, s.now()}
+	name = strings.ToLower(name)
+	one = attempt{name[:min(len(name), job.MostName)], from, s.now()}
 	if wait, ok = s.from.Allow(from); ok && name != "" {
 		wait, ok = s.names.Allow(one.name)
 	}
@@ -193,7 +198,16 @@ func (s *routes) failed(r *http.Request, name, how string, why error) error {
 	if identity.ValidateName(name) != nil {
 		name = "unknown"
 	}
-	return s.note(r.Context(), "sign-in-failed", name, how, why.Error())
+	return s.note(r.Context(), "sign-in-failed", name, how, brief(why))
+}
+
+// brief is the text of an error, which may quote what a provider sent, for the audit list and the page.
+func brief(err error) string {
+	const most = 500
+	if text := []rune(err.Error()); len(text) > most {
+		return string(text[:most]) + "..."
+	}
+	return err.Error()
 }
 
 // enter begins the session of a person, and enters it in the audit list before that.

@@ -1,7 +1,9 @@
 package signin_test
 
 import (
+	"bytes"
 	"crypto/tls"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -228,14 +230,43 @@ func TestSignInByToken(t *testing.T) {
 	if got := h.status(http.MethodGet, "/api/v1/counts", h.last); got != http.StatusOK {
 		t.Errorf("the session of an operator's token: got %d", got)
 	}
+	text, err := os.ReadFile(h.tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowered := bytes.ReplaceAll(text, []byte(" operator "), []byte(" depositor "))
+	if bytes.Equal(text, lowered) {
+		t.Fatalf("the tokens are %s", text)
+	}
+	h.write(lowered)
+	h.awaitStatus(http.StatusForbidden, "after the role of its token was lowered")
+	h.write(text)
+	h.awaitStatus(http.StatusOK, "after it was raised again")
 	if _, err := token.Revoke(h.tokens, hashOf(t, h.robot), time.Now(), "olga"); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; { // the file is read again within a second
-		if got := h.status(http.MethodGet, "/api/v1/counts", h.last); got == http.StatusUnauthorized {
+	h.awaitStatus(http.StatusUnauthorized, "after its token was revoked")
+}
+
+// write replaces the file of tokens.
+func (h *harness) write(text []byte) {
+	h.T.Helper()
+	next := h.tokens + ".next"
+	if err := errors.Join(os.WriteFile(next, text, 0o600), os.Rename(next, h.tokens)); err != nil {
+		h.T.Fatal(err)
+	}
+}
+
+// awaitStatus asks with the last cookie until the file of tokens, which is read again within a second, gives an answer.
+func (h *harness) awaitStatus(want int, what string) {
+	h.T.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		got := h.status(http.MethodGet, "/api/v1/counts", h.last)
+		if got == want {
 			return
-		} else if time.Now().After(deadline) {
-			t.Fatalf("after its token was revoked: got %d", got)
+		}
+		if time.Now().After(deadline) {
+			h.T.Fatalf("%s: got %d", what, got)
 		}
 	}
 }
@@ -378,6 +409,9 @@ func TestProxy(t *testing.T) {
 		{"10.1.2.3", field("ann", "", "shared"), "depositor"},
 		{"10.1.2.3", field("ann", "staff;curators", "shared"), "operator:maps,photos"},
 		{"10.1.2.3", field("ann", "x; cn=it,ou=groups", "shared"), "admin"},
+		{"10.1.2.3", field("ann", `a\;cn=it,ou=groups`, "shared"), "depositor"}, // one group, as Shibboleth writes it
+		{"10.1.2.3", field("ann", `a\;b;cn=it,ou=groups`, "shared"), "admin"},
+		{"10.1.2.3", field("(null)", "", "shared"), ""}, // as Apache writes a variable that is not set
 		{"10.2.2.3", field("ann", "", "shared"), ""},
 		{"10.1.2.3", field("ann", "", "wrong"), ""},
 		{"10.1.2.3", field("", "", "shared"), ""},

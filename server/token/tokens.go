@@ -140,6 +140,14 @@ func (t *Tokens) HasOwner(name string) (bool, error) {
 	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Owner == name }), err
 }
 
+// Standing returns who has a token that is accepted now, with the role that the file gives it now.
+func (t *Tokens) Standing(k identity.Key) (identity.Identity, bool) {
+	all, _ := t.file.Value()
+	e, ok := t.find(all, k)
+	return identity.Identity{Name: e.Owner, Role: e.Role, Groups: e.Groups}, ok && e.valid(t.now()) &&
+		e.Role != identity.Worker
+}
+
 // Valid reports whether a token is accepted now.
 func (t *Tokens) Valid(k identity.Key) bool {
 	all, _ := t.file.Value()
