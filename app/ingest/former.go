@@ -20,7 +20,7 @@ import (
 type former struct {
 	app     *App
 	version *inventory.Version
-	paths   map[string]string // of the files in places[at], below the location
+	paths   map[string]string // of its files in copy at, below the storage location
 	at      int
 }
 
@@ -71,8 +71,8 @@ func readFormer[T any](f *former, name string, read func(io.Reader) (T, error)) 
 }
 
 // keepDescription completes the description of an update with that of the version before. What the submission has goes
-// first. A descriptive file that is neither handed in again nor deleted still counts; values that came with a form of an
-// earlier submission are those of the system files that no descriptive file has.
+// first. A descriptive file that is neither handed in again nor deleted still counts. Values that came with a form of
+// an earlier submission are those of the system files that no descriptive file has.
 func (t *task) keepDescription(ctx context.Context, who *record.Identity) error {
 	if t.data.Before == 0 {
 		return nil

@@ -79,7 +79,8 @@ func TestUpdateKeepsTheDescriptiveFiles(t *testing.T) {
 		return `<metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Of the file</dc:title>` +
 			`<dc:subject>` + subject + `</dc:subject></metadata>`
 	}
-	cite := `<resource xmlns="http://datacite.org/schema/kernel-4"><titles><title>Cited</title></titles></resource>`
+	cite := `<resource xmlns="http://datacite.org/schema/kernel-4"><titles><title>Cited</title></titles>` +
+		`</resource>`
 	first := []string{"a", "1", "mrt-embargo.txt", "embargoEndDate: 2035-01-01\n", "mrt-dc.xml", core("old"),
 		"mrt-datacite.xml", cite}
 	form := Submission{Creator: "A. Person", Date: "2001", DublinCore: map[string][]string{"rights": {"free"}}}

@@ -10,8 +10,8 @@ import (
 // MaxText bounds each text of a submission, in bytes.
 const MaxText = 4096
 
-// OneLine makes one line of a text of several: of one in a file, or in a text area. Blanks around each are dropped. Other
-// control characters stay.
+// OneLine makes one line of a text of several: of one in a file, or in a text area. Blanks around each are dropped.
+// Other control characters stay.
 func OneLine(text string) string {
 	lines := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsControl(r) && unicode.IsSpace(r) })
 	for i := range lines {
