@@ -61,8 +61,9 @@ func TestUpdateKeepsTheFormOfBefore(t *testing.T) {
 	j = update(Submission{Title: "Another", ResourceType: "Dataset", Embargo: "none",
 		DublinCore: map[string][]string{"subject": {"s3"}}})
 	changed := map[string][]string{
-		"mrt-ingest.txt":   {"embargoEndDate: none\n", "resourceType: Dataset\n"},
-		"mrt-dc.xml":       {">s3<", "!>s1<", "!>s2<", ">free<", "<dc:type>Dataset<", "!>Image<", ">Another<", "!>A title<"},
+		"mrt-ingest.txt": {"embargoEndDate: none\n", "resourceType: Dataset\n"},
+		"mrt-dc.xml": {">s3<", "!>s1<", "!>s2<", ">free<", "<dc:type>Dataset<", "!>Image<", ">Another<",
+			"!>A title<"},
 		"mrt-datacite.xml": {`resourceTypeGeneral="Dataset">Dataset<`},
 	}
 	w.described(j, "v3", changed)

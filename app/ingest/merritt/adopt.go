@@ -86,7 +86,8 @@ func (p *pass) adoptBatch(ctx context.Context, s *merritt.Seen) error {
 	spec := record.BatchSpec{Submission: api.Submission{
 		Type: typeOf(s.Value("type")), Profile: s.Value("profile"), Submitter: submitter(s.Value("submitter")),
 		Title: oneLine(s, "title"), Creator: oneLine(s, "creator"), Date: oneLine(s, "date"),
-		Filename: s.Value("filename"), PrimaryID: s.Value("objectID"), LocalIDs: localIDs(s.Value("localID")), Note: oneLine(s, "note"),
+		Filename: s.Value("filename"), PrimaryID: s.Value("objectID"),
+		LocalIDs: localIDs(s.Value("localID")), Note: oneLine(s, "note"),
 		DigestType: digest.Type, DigestValue: digest.Value, Update: s.Bool("update"),
 		Notification: s.Value("notification"),
 	}}
