@@ -251,8 +251,8 @@ func markOf(c *conn.Conn) (m transfer.Mark, err error) {
 	return m, err
 }
 
-// Moved reports whether the jobs of the store in dir are in another store: they were migrated there, or a migration from
-// there has not finished.
+// Moved reports whether the jobs of the store in dir are in another store: they were migrated there, or a migration
+// from there has not finished.
 func Moved(dir string) (bool, error) {
 	m, err := readMark(dir)
 	return m.State != transfer.Free, err

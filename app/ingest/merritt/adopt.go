@@ -79,8 +79,8 @@ func (p *pass) adopted(ctx context.Context, s *merritt.Seen, err error) error {
 	return err
 }
 
-// adoptBatch makes the record of a batch. If its payload is at hand, Stagepost may work on it. A batch without jobs whose
-// payload is missing has no record yet: the payload is searched for by each reading.
+// adoptBatch makes the record of a batch. If its payload is at hand, Stagepost may work on it. A batch without jobs
+// whose payload is missing has no record yet: the payload is searched for by each reading.
 func (p *pass) adoptBatch(ctx context.Context, s *merritt.Seen) error {
 	digest := digestOf(s)
 	spec := record.BatchSpec{Submission: api.Submission{

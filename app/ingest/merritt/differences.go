@@ -14,7 +14,8 @@ import (
 	"github.com/stagepost/stagepost/store/zookeeper/merritt"
 )
 
-// Difference is a batch, job or access request of Merritt that a server takes over as a record, or whose record follows.
+// Difference is a batch, job or access request of Merritt that a server takes over as a record, or whose record
+// follows.
 type Difference struct {
 	Node    string          `json:"node"`
 	Kind    job.Kind        `json:"kind"`
