@@ -26,8 +26,8 @@ func paced(t *testing.T) (g *servertest.Guarded, ask func(address, secret, path 
 	}
 }
 
-// TestRefusalsCountForTheirSender: refused requests of a known sender do not use up what its address has. The control is
-// requests without an identity.
+// TestRefusalsCountForTheirSender: refused requests of a known sender do not use up what its address has. The control
+// is requests without an identity.
 func TestRefusalsCountForTheirSender(t *testing.T) {
 	g, ask := paced(t)
 	ann := g.Tokens[identity.Depositor]

@@ -43,8 +43,8 @@ func (p *Proxy) Validate() error {
 // proxyMark begins the keys of identities of a proxy, which have no credential that could be revoked.
 var proxyMark = []byte("stagepost-proxy:")
 
-// nobody is what Apache sends for a variable that is not set: RequestHeader set X-Remote-User %{REMOTE_USER}s.
-const nobody = "(null)"
+// unset is what Apache sends for a variable that is not set: RequestHeader set X-Remote-User %{REMOTE_USER}s.
+const unset = "(null)"
 
 // splitGroups splits at semicolons. Shibboleth writes one that a value has with a backslash before it.
 func splitGroups(text string) (groups []string) {
@@ -66,7 +66,7 @@ func splitGroups(text string) (groups []string) {
 // Identify is part of [identity.Source]. The fields of clients that are no trusted proxy are ignored.
 func (p *Proxy) Identify(r *http.Request) (identity.Identity, error) {
 	sent := r.Header.Values(p.User)
-	if len(sent) == 0 || sent[0] == "" || sent[0] == nobody || !p.trusts(r) {
+	if len(sent) == 0 || sent[0] == "" || sent[0] == unset || !p.trusts(r) {
 		return identity.Identity{}, identity.ErrNone
 	}
 	if len(sent) > 1 {
