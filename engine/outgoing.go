@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -121,6 +122,9 @@ func (o *outgoing) add(ctx context.Context, m *job.Message) {
 		l = &lane{running: map[string]delivering{}}
 		o.lanes[name] = l
 	}
+	if l.has(m.Key) {
+		return // its lease ended before its delivery, whose result settles it
+	}
 	o.inHand++
 	switch {
 	case now.Before(l.closed):
@@ -143,6 +147,12 @@ func (o *outgoing) most(l *lane) int {
 		return 1
 	}
 	return mostOfReceiver
+}
+
+// has reports whether the delivery of a message runs or waits.
+func (l *lane) has(key string) bool {
+	_, runs := l.running[key]
+	return runs || slices.ContainsFunc(l.waiting, func(m *job.Message) bool { return m.Key == key })
 }
 
 // slow reports whether a delivery takes long.

@@ -217,3 +217,33 @@ func TestSlowReceiverDuringAStop(t *testing.T) {
 		}
 	})
 }
+
+// TestDeliveryOutlivesItsLease: a delivery that ignores the end of its context, so that the lease of its message ends,
+// is not begun again beside it, and its result settles the message.
+func TestDeliveryOutlivesItsLease(t *testing.T) {
+	for _, apart := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			r := newReceivers(func(context.Context) error { <-release; return nil })
+			w := start(t, mem.New(), r.options(apart), sends())
+			bad := w.end(w.post(order("bad", 30)).ID)
+			synctest.Wait()
+			began := r.triesOf("bad")
+			time.Sleep(10 * time.Minute)
+			w.end(w.post(order("good", 1)).ID)
+			synctest.Wait()
+			if again := r.triesOf("bad") - began; again > 30-began {
+				t.Errorf("%d deliveries at first, %d more since", began, again)
+			}
+			close(release)
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			for _, m := range w.messages(bad.ID) {
+				if n := len(r.times(m.Key)); n != 1 || m.Settled != job.Delivered {
+					t.Errorf("%s is %q after %d deliveries", m.Key, m.Settled, n)
+				}
+			}
+			w.stop()
+		})
+	}
+}

@@ -125,7 +125,7 @@ func (a *App) sendLetter(ctx context.Context, m job.Message) error {
 	case l.Queued != nil:
 		body, err = l.Queued.Body(a.link(l.Queued.Batch, ""))
 	case l.Batch != "":
-		body, err = a.body(l.Batch, l.Generation)
+		body, err = a.body(ctx, l.Batch, l.Generation)
 	}
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (a *App) sendLetter(ctx context.Context, m job.Message) error {
 }
 
 // body makes bodies and attachments of a report's file.
-func (a *App) body(batch job.ID, generation int) (report.Body, error) {
+func (a *App) body(ctx context.Context, batch job.ID, generation int) (report.Body, error) {
 	data, err := a.readReport(batch, generation)
 	if errors.Is(err, fs.ErrNotExist) {
 		return report.Body{}, &errCaused{cause: "mail",
@@ -153,6 +153,11 @@ func (a *App) body(batch job.ID, generation int) (report.Body, error) {
 	}
 	if p, ok := a.options.Profiles.Get(rep.Profile); ok {
 		rep.Merritt = p.Reports == profile.FormMerritt
+	}
+	if rep.Merritt {
+		if rep.Configurations, err = a.configurations(ctx, batch); err != nil {
+			return report.Body{}, err
+		}
 	}
 	return rep.Body(a.link(batch, ""), func(format string) string { return a.whole(rep.Batch, format) })
 }

@@ -54,26 +54,33 @@ func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err erro
 		Note:      s.Note,
 		Submitted: b.Created.UTC(), Generation: b.Retries, Expected: b.Children.Expected,
 	}}
-	q := job.Query{Kinds: []job.Kind{record.JobKind}, Parent: batch, Oldest: true, Limit: 1000}
-	for {
-		page, err := store.List(ctx, q)
-		if err != nil {
-			return st, err
-		}
-		for i := range page.Jobs {
-			if err := addJob(r, &page.Jobs[i]); err != nil {
-				return st, err
-			}
-		}
-		if page.Next == "" {
-			break
-		}
-		q.After = page.Next
+	if err := a.eachJob(ctx, batch, func(j *job.Job) error { return addJob(r, j) }); err != nil {
+		return st, err
 	}
 	r.Conclude(d.Failure)
 	err = st.compare(a, &d)
 	r.Explain(d.Failure)
 	return st, err
+}
+
+// eachJob calls do for the jobs of a batch in order of creation.
+func (a *App) eachJob(ctx context.Context, batch job.ID, do func(*job.Job) error) error {
+	q := job.Query{Kinds: []job.Kind{record.JobKind}, Parent: batch, Oldest: true, Limit: 1000}
+	for {
+		page, err := a.engine.Store().List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			if err := do(&page.Jobs[i]); err != nil {
+				return err
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		q.After = page.Next
+	}
 }
 
 func decodeBoth[S, D any](j *job.Job, spec *S, data *D) error {

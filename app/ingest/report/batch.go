@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -17,6 +18,8 @@ type Batch struct {
 	api.BatchReport
 	// Merritt gives failed.json and completed.json, the attachments of mails, the keys of Merritt.
 	Merritt bool `json:"-"`
+	// Configurations of the jobs, for the same.
+	Configurations map[job.ID]*Configuration `json:"-"`
 }
 
 // Job is the report about one object.

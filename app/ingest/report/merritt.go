@@ -1,45 +1,57 @@
 package report
 
 import (
+	"cmp"
 	"strings"
 	"time"
-
-	"github.com/stagepost/stagepost/job"
 )
 
-// merrittJob is the report about a job with the keys of Merritt: those of its job configuration, status and message.
-type merrittJob struct {
-	Batch     job.ID `json:"batchID"`
-	Job       job.ID `json:"jobID"`
-	Profile   string `json:"profile"`
-	Type      string `json:"type,omitempty"`
-	Filename  string `json:"filename,omitempty"`
-	Submitter string `json:"submitter,omitempty"`
-	Submitted string `json:"submissionDate"` // RFC 3339
-	Title     string `json:"title,omitempty"`
-	Creator   string `json:"creator,omitempty"`
-	Date      string `json:"date,omitempty"`
-	ARK       string `json:"objectID,omitempty"`
-	LocalID   string `json:"localID"` // several are joined by semicolons
-	Version   int    `json:"versionID,omitempty"`
-	Status    string `json:"status"`
-	Message   string `json:"message"`
+// Configuration is what Merritt's configuration of a job has of its submission, besides what a [Job] has.
+type Configuration struct {
+	Update       bool
+	Size         int64 // of the payload; -1 when not known
+	DigestType   string
+	DigestValue  string
+	Note         string
+	Notification string
+	ResourceType string
+	RetainTarget bool
+	DublinCore   map[string][]string // by element
 }
 
 // merrittTypes are Merritt's words for the types of payloads.
 var merrittTypes = map[string]string{"object-manifest": "manifest"}
 
-func (r *Batch) merritt(j *Job) merrittJob {
-	m := merrittJob{
-		Batch: r.Batch, Job: j.Job, Profile: r.Profile, Type: j.Type, Filename: j.Filename, Submitter: r.Submitter,
-		Submitted: r.Submitted.UTC().Format(time.RFC3339), Title: j.Title, Creator: j.Creator, Date: j.Date, ARK: j.ARK,
-		LocalID: strings.Join(j.LocalIDs, ";"), Version: j.Version, Status: string(j.State), Message: j.Message,
+// merritt returns the report about a job with the keys of Merritt: those of its job configuration, status and message.
+func (r *Batch) merritt(j *Job) map[string]any {
+	v := map[string]any{
+		"batchID": r.Batch, "jobID": j.Job, "profile": r.Profile, "submitter": cmp.Or(r.Submitter, "stagepost"),
+		"submissionDate": r.Submitted.UTC().Format(time.RFC3339), "notificationFormat": "xml",
+		"localID": strings.Join(j.LocalIDs, ";"), "status": j.State, "message": j.Message,
 	}
-	if word := merrittTypes[j.Type]; word != "" {
-		m.Type = word
+	if j.Message == "" && j.State == stateCompleted {
+		v["message"] = "Success"
 	}
-	if m.Message == "" && j.State == stateCompleted {
-		m.Message = "Success"
+	if j.Version > 0 {
+		v["versionID"] = j.Version
 	}
-	return m
+	texts := map[string]string{"type": cmp.Or(merrittTypes[j.Type], j.Type), "filename": j.Filename, "title": j.Title,
+		"creator": j.Creator, "date": j.Date, "objectID": j.ARK}
+	if c := r.Configurations[j.Job]; c != nil {
+		v["update"], v["size"] = c.Update, c.Size
+		texts["digestType"], texts["digestValue"], texts["note"] = c.DigestType, c.DigestValue, c.Note
+		texts["notification"], texts["DataCiteResourceType"] = c.Notification, c.ResourceType
+		if c.RetainTarget {
+			texts["retainTargetURL"] = "true"
+		}
+		for element, values := range c.DublinCore {
+			texts["DC"+element] = strings.Join(values, "; ")
+		}
+	}
+	for key, text := range texts {
+		if text != "" {
+			v[key] = text
+		}
+	}
+	return v
 }
