@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/format/erc"
+	"github.com/stagepost/stagepost/format/ocfl"
 )
 
 // former reads the files of the version that an update builds on.
@@ -37,12 +38,18 @@ func (t *task) former(ctx context.Context, ark string, number int) (*former, err
 		}
 		f := &former{app: t.app, version: &o.Versions[i]}
 		var faults error
+		lost := true
 		for at, place := range f.version.Places {
 			if f.paths, err = t.app.Content(ctx, ark, place); err == nil {
 				f.at = at
 				return f, nil
 			}
+			lost = lost && errors.Is(err, ocfl.ErrNotFound)
 			faults = errors.Join(faults, placeError(place.Dir, err))
+		}
+		if lost {
+			return nil, fail(CauseStorage, "version %d of %s is recorded, and no storage location has it; run: "+
+				"stagepost admin fsck", number, ark)
 		}
 		return nil, faults
 	}
