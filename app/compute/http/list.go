@@ -198,26 +198,69 @@ func (s *Handlers) computeServices(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	tallies, err := s.Store.Count(r.Context())
+	jobs, err := s.tally(r.Context())
 	if err != nil {
 		return err
 	}
 	answer := api.ComputeServices{Services: []api.ComputeService{}}
 	for _, one := range app.Services() {
-		v := api.ComputeService{Name: one.Name, RunsPerUser: one.RunsPerUser, MaxRuns: one.MaxRuns, Agents: one.Agents,
-			Limits: viewLimits(one.Limits), Max: viewLimits(one.Max)}
-		for _, t := range tallies {
-			switch {
-			case t.Kind != compute.JobKind || t.Group != one.Name:
-			case t.State == compute.Queued:
-				v.Queued += t.Jobs
-			case compute.Slot(t.State):
-				v.Running += t.Jobs
-			}
+		if server.CheckGroup(r.Context(), one.Name) != nil {
+			continue
 		}
-		answer.Services = append(answer.Services, v)
+		answer.Services = append(answer.Services, api.ComputeService{Name: one.Name, RunsPerUser: one.RunsPerUser,
+			MaxRuns: one.MaxRuns, Agents: one.Agents, Limits: viewLimits(one.Limits), Max: viewLimits(one.Max),
+			Queued: jobs[one.Name].queued, Running: jobs[one.Name].running})
 	}
 	return server.Reply(w, answer)
+}
+
+// tally is how many jobs of a service wait and run.
+type tally struct{ queued, running int64 }
+
+func (t tally) with(state lifecycle.State, jobs int64) tally {
+	switch {
+	case state == compute.Queued:
+		t.queued += jobs
+	case compute.Slot(state):
+		t.running += jobs
+	}
+	return t
+}
+
+// tally counts the jobs of each service that the sender of a request may see: for a depositor its own.
+func (s *Handlers) tally(ctx context.Context) (map[string]tally, error) {
+	all := map[string]tally{}
+	owner := server.UserOf(ctx)
+	if owner == "" {
+		counts, err := s.Store.Count(ctx)
+		for _, t := range counts {
+			if t.Kind == compute.JobKind {
+				all[t.Group] = all[t.Group].with(t.State, t.Jobs)
+			}
+		}
+		return all, err
+	}
+	q := job.Query{Kinds: []job.Kind{compute.JobKind}, Owner: owner, Limit: 1000}
+	for _, stage := range compute.JobLife.Stages() {
+		if stage.State == compute.Queued || compute.Slot(stage.State) {
+			q.States = append(q.States, stage.State)
+		}
+	}
+	for looked := 0; looked < mostUsage; {
+		page, err := s.Store.List(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Jobs {
+			j := &page.Jobs[i]
+			all[j.Group] = all[j.Group].with(j.State, 1)
+		}
+		looked += len(page.Jobs)
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	return all, nil
 }
 
 func (s *Handlers) computeAgents(w http.ResponseWriter, r *http.Request) error {

@@ -96,7 +96,8 @@ func (s *Handlers) fileRoutes() []server.Route {
 func (s *Handlers) agentRoutes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodGet, Pattern: "/api/v1/compute/services", Who: server.Shared,
-			Doc: "The services with their quotas, limits, and how many jobs run and wait.", Handle: s.computeServices,
+			Doc: "The services with their quotas, limits, and how many jobs run and wait; depositors see the numbers " +
+				"of their own jobs.", Handle: s.computeServices,
 			IO: openapi.IO{Out: api.ComputeServices{}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/compute/agents", Who: server.Operator,
 			Doc: "The agents: whether they answer, services, slots, load, sandbox.", Handle: s.computeAgents,

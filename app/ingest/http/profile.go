@@ -2,13 +2,12 @@ package ingesthttp
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/problem"
 )
 
@@ -27,6 +26,13 @@ func (s *Handlers) profileSet() (Profiles, error) {
 	return s.Options.Profiles, nil
 }
 
+// unlimited reports whether a request may see how the server is set up: it has no authentication, or its sender is no
+// depositor and is limited to no groups.
+func unlimited(ctx context.Context) bool {
+	who, ok := server.Who(ctx)
+	return !ok || who.Role != identity.Depositor && who.Groups == ""
+}
+
 // profiles lists them in short; one that goes while they are listed is left out.
 func (s *Handlers) profiles(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
@@ -36,22 +42,26 @@ func (s *Handlers) profiles(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := api.Profiles{Profiles: []api.Profile{}}
+	answer, inside := api.Profiles{Profiles: []api.Profile{}}, unlimited(r.Context())
 	for _, id := range k.ProfileIDs() {
 		p, err := k.Profile(id)
-		if user := server.UserOf(r.Context()); err != nil || user != "" && !p.Submits(user) {
+		if user := server.UserOf(r.Context()); err != nil || user != "" && !p.Submits(user) ||
+			server.CheckGroup(r.Context(), p.Group()) != nil {
 			continue
 		}
 		one := api.Profile{
-			ID: p.ID, Description: p.Description, Owner: p.Owner, Collection: p.Collection, Storage: p.Storage,
-			File: p.File(), Webhooks: []string{},
+			ID: p.ID, Description: p.Description, Owner: p.Owner, Collection: p.Collection, Storage: []string{},
+			Webhooks: []string{},
+		}
+		if inside {
+			one.Storage, one.File = p.Storage, p.File()
 		}
 		for i := range p.Webhooks {
 			one.Webhooks = append(one.Webhooks, p.Webhooks[i].Name)
 		}
 		answer.Profiles = append(answer.Profiles, one)
 	}
-	if status, ok := k.ProfileStatus(); ok {
+	if status, ok := k.ProfileStatus(); ok && inside {
 		answer.Status = &status
 	}
 	return server.Reply(w, answer)
@@ -105,7 +115,8 @@ func (s *Handlers) reloadProfiles(w http.ResponseWriter, r *http.Request) error 
 	return server.Reply(w, c)
 }
 
-// profileHealth adds what is wrong without keeping the server from its work.
+// profileHealth adds that something is wrong without keeping the server from its work. What it is may have paths and
+// secrets, and is not for anyone.
 func (s *Handlers) profileHealth(h *api.Health) {
 	if s.Options.Profiles == nil {
 		return
@@ -114,6 +125,6 @@ func (s *Handlers) profileHealth(h *api.Health) {
 	if !ok || status.Fault == "" {
 		return
 	}
-	h.Warnings = append(h.Warnings, fmt.Sprintf("the profiles in %s are broken; those of before are in force: %s",
-		status.Dir, strings.ReplaceAll(status.Fault, "\n", "; ")))
+	h.Warnings = append(h.Warnings, "the profiles are broken; those of before are in force (stagepost ingest profile "+
+		"list shows the reason)")
 }

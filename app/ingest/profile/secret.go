@@ -12,6 +12,9 @@ import (
 	"github.com/stagepost/stagepost/internal/secretfile"
 )
 
+// secretPrefix begins a secret of Standard Webhooks: such a text is no name of a file.
+const secretPrefix = "whsec_"
+
 // mostSecrets bounds the secrets of a file: all of them sign.
 const mostSecrets = 8
 
@@ -119,7 +122,15 @@ func (p *Profile) receivers() []receiver {
 func (p *Profile) completeSecrets(f *faults) {
 	for _, r := range p.receivers() {
 		for _, name := range []*string{r.secretFile, r.password} {
-			if name != nil && *name != "" && p.file != "" && !filepath.IsAbs(*name) {
+			if name == nil || *name == "" {
+				continue
+			}
+			if strings.HasPrefix(filepath.Base(*name), secretPrefix) {
+				text, _ := inlineText("secret")
+				f.add(r.key, "%s", text)
+				*name = "***" // no message quotes it
+			}
+			if p.file != "" && !filepath.IsAbs(*name) {
 				*name = filepath.Join(filepath.Dir(p.file), *name)
 			}
 		}

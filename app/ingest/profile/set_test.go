@@ -129,6 +129,8 @@ func TestParseRefusesWithLine(t *testing.T) {
 		"inline secret": {"id: a\ncallback:\n  url: https://x.org\n  secret: x\n",
 			"4:3: callback.secret: a profile holds no secrets: write it to a file with the mode 600, and name the " +
 				"file as secret_file"},
+		"secret as a file": {"id: a\nwebhooks:\n  - url: https://x.org\n    secret_file: whsec_aHVzaA==\n",
+			"a profile holds no secrets: write it to a file with the mode 600, and name the file as secret_file"},
 		"inline secrets": {"id: a\nwebhooks:\n  - url: https://x.org\n    secrets: [x]\n",
 			"4:5: webhooks.0.secrets: a profile holds no secrets"},
 		"event": {"id: a\nwebhooks:\n  - {url: https://x.org, secret_file: a, events: [job.eaten]}\n",
@@ -145,6 +147,9 @@ func TestParseRefusesWithLine(t *testing.T) {
 		_, err := parse("", []byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want one with %q", name, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "aHVzaA") {
+			t.Errorf("%s: the error quotes a secret: %v", name, err)
 		}
 	}
 }
