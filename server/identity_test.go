@@ -163,8 +163,8 @@ type faulty struct{}
 func (faulty) Identify(*http.Request) (identity.Identity, error) {
 	return identity.Identity{}, token.ErrUnknown
 }
-func (faulty) Valid(identity.Key) bool { return false }
-func (faulty) Fault() error            { return token.ErrTypo }
+func (faulty) Valid(*identity.Identity) bool { return false }
+func (faulty) Fault() error                  { return token.ErrTypo }
 
 // TestBasicIsOfItsRoutes takes a token as the password of Basic authentication on routes that allow it, and on no
 // others. Other passwords are refused.

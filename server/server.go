@@ -260,7 +260,7 @@ func (s *Server) handler(r Route) http.Handler {
 		admitted, err := s.admit(w, &r, q)
 		if who, ok := s.sender(admitted); ok {
 			var over func()
-			w, admitted, over = s.sessions.Open(w, admitted, who.Key)
+			w, admitted, over = s.sessions.Open(w, admitted, who)
 			defer over()
 		}
 		if slow := s.pace(w, q, admitted); slow != nil {

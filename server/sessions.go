@@ -11,7 +11,7 @@ import (
 // checkEvery is the time between checks whether the credentials of open requests are still valid.
 const checkEvery = time.Second
 
-// watchIdentities ends requests whose credentials are no longer valid, until ctx ends.
+// watchIdentities ends requests whose credentials are no longer valid, or give another role, until ctx ends.
 func (s *Server) watchIdentities(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -53,7 +53,7 @@ func (s *Server) UnderIdentities(next http.Handler) http.Handler {
 		if s.Identities != nil {
 			if who, err := s.Identities.Identify(r); err == nil {
 				var over func()
-				w, r, over = s.sessions.Open(w, r, who.Key)
+				w, r, over = s.sessions.Open(w, r, who)
 				defer over()
 			}
 		}

@@ -28,18 +28,26 @@ func (a *Authority) Identify(r *http.Request) (identity.Identity, error) {
 	if err != nil {
 		return none, err
 	}
+	who := identityOf(&c)
+	who.Key = k
+	return who, nil
+}
+
+// identityOf returns who has a certificate.
+func identityOf(c *Certificate) identity.Identity {
 	return identity.Identity{Name: c.Name, Role: identity.Worker, Work: identity.Work(c.Work),
-		Services: identity.Services(c.Services), Way: identity.ByCertificate, Key: k}, nil
+		Services: identity.Services(c.Services), Way: identity.ByCertificate}
 }
 
 // Valid is part of [identity.Source].
-func (a *Authority) Valid(k identity.Key) bool {
+func (a *Authority) Valid(who *identity.Identity) bool {
 	l, err := a.members.Latest()
 	if err != nil {
 		return false
 	}
-	_, err = l.valid(k, a.o.Now())
-	return err == nil
+	c, err := l.valid(who.Key, a.o.Now())
+	now := identityOf(&c)
+	return err == nil && now.Same(who)
 }
 
 // Fault is part of [identity.Source].

@@ -56,7 +56,8 @@ const (
 	ByCertificate Way = "certificate" // a client certificate
 )
 
-// Key names a credential, such as the SHA-256 of a token. Requests end when their key is no longer valid.
+// Key names a credential, such as the SHA-256 of a token. Requests end when their key is no longer valid, or gives
+// another role.
 type Key [32]byte
 
 // String returns the key in hexadecimal digits.
@@ -77,6 +78,12 @@ type Identity struct {
 
 // Shown returns the name that pages show.
 func (i *Identity) Shown() string { return cmp.Or(i.Display, i.Name) }
+
+// Same reports whether another identity has the same name, role and scope.
+func (i *Identity) Same(other *Identity) bool {
+	return i.Name == other.Name && i.Role == other.Role && i.Groups == other.Groups && i.Work == other.Work &&
+		i.Services == other.Services
+}
 
 // Sees reports whether jobs of an owner and a group exist for the identity.
 func (i *Identity) Sees(owner, group string) bool {
@@ -113,8 +120,9 @@ type Source interface {
 	// other error refuses the request.
 	Identify(r *http.Request) (Identity, error)
 
-	// Valid reports whether a credential that this source accepted is still valid; false for those of other sources.
-	Valid(k Key) bool
+	// Valid reports whether the credential of an identity that this source gave is still valid and gives the same name,
+	// role and scope; false for those of other sources.
+	Valid(who *Identity) bool
 
 	// Fault returns why the source accepts nothing although it has credentials; nil otherwise.
 	Fault() error
@@ -138,8 +146,8 @@ func (all Sources) Identify(r *http.Request) (Identity, error) {
 }
 
 // Valid is part of [Source].
-func (all Sources) Valid(k Key) bool {
-	return slices.ContainsFunc(all, func(s Source) bool { return s.Valid(k) })
+func (all Sources) Valid(who *Identity) bool {
+	return slices.ContainsFunc(all, func(s Source) bool { return s.Valid(who) })
 }
 
 // Fault is part of [Source].

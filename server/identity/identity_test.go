@@ -23,7 +23,7 @@ func (s source) Identify(r *http.Request) (Identity, error) {
 	}
 }
 
-func (s source) Valid(k Key) bool { return k[0] == s.field[0] }
+func (s source) Valid(who *Identity) bool { return who.Key[0] == s.field[0] }
 
 func (s source) Fault() error { return nil }
 
@@ -45,7 +45,7 @@ func TestSources(t *testing.T) {
 			t.Errorf("%q %q: got %q, %v, want %q, %v", c.a, c.b, who.Name, err, c.want, c.err)
 		}
 	}
-	if !all.Valid(Key{'B'}) || all.Valid(Key{'C'}) {
+	if !all.Valid(&Identity{Key: Key{'B'}}) || all.Valid(&Identity{Key: Key{'C'}}) {
 		t.Error("the key of a source is valid in it, and in no other")
 	}
 }

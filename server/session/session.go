@@ -27,7 +27,7 @@ type Sessions struct {
 
 // session is a request, or a connection that was taken over from it.
 type session struct {
-	key identity.Key
+	who identity.Identity
 	end func() // called once, with the lock of Sessions held; it must not block
 }
 
@@ -46,12 +46,12 @@ func (s *Sessions) over(one *session) {
 	delete(s.open, one)
 }
 
-// Keep ends the sessions whose credentials are not valid.
-func (s *Sessions) Keep(valid func(identity.Key) bool) {
+// Keep ends the sessions whose credentials are not valid, or give another role.
+func (s *Sessions) Keep(valid func(*identity.Identity) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.open {
-		if !valid(one.key) {
+		if !valid(&one.who) {
 			delete(s.open, one)
 			one.end()
 		}
@@ -61,11 +61,11 @@ func (s *Sessions) Keep(valid func(identity.Key) bool) {
 // Open prepares a request and its answer to end with a credential. The caller calls the function when the handler has
 // returned.
 func (s *Sessions) Open(
-	w http.ResponseWriter, r *http.Request, key identity.Key,
+	w http.ResponseWriter, r *http.Request, who identity.Identity,
 ) (http.ResponseWriter, *http.Request, func()) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	control := http.NewResponseController(w)
-	one := &session{key: key, end: func() {
+	one := &session{who: who, end: func() {
 		cancel(errRevoked)
 		_ = control.SetReadDeadline(time.Unix(1, 0)) // a recorder in a test has none
 		_ = control.SetWriteDeadline(time.Unix(1, 0))
@@ -75,7 +75,7 @@ func (s *Sessions) Open(
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &endingBody{r.Body, ctx}
 	}
-	return &endingAnswer{w, ctx, s, key}, r, func() {
+	return &endingAnswer{w, ctx, s, who}, r, func() {
 		s.over(one)
 		cancel(nil)
 	}
@@ -106,7 +106,7 @@ type endingAnswer struct {
 	http.ResponseWriter
 	ctx      context.Context
 	sessions *Sessions
-	key      identity.Key
+	who      identity.Identity
 }
 
 // Unwrap is for http.ResponseController.
@@ -129,7 +129,7 @@ func (a *endingAnswer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	taken := &takenOver{Conn: c, sessions: a.sessions}
-	taken.session = &session{key: a.key, end: func() { _ = c.Close() }}
+	taken.session = &session{who: a.who, end: func() { _ = c.Close() }}
 	a.sessions.begin(taken.session)
 	return taken, buffered, nil
 }

@@ -114,8 +114,8 @@ func (p *Proxy) trusts(r *http.Request) bool {
 	return len(sent) == 1 && subtle.ConstantTimeCompare([]byte(sent[0]), []byte(p.Secret)) == 1
 }
 
-// Valid is part of [identity.Source].
-func (p *Proxy) Valid(k identity.Key) bool { return bytes.HasPrefix(k[:], proxyMark) }
+// Valid is part of [identity.Source]. The role of a person is known at its next request only.
+func (p *Proxy) Valid(who *identity.Identity) bool { return bytes.HasPrefix(who.Key[:], proxyMark) }
 
 // Fault is part of [identity.Source].
 func (p *Proxy) Fault() error { return nil }

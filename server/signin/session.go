@@ -127,13 +127,13 @@ func unattended(r *http.Request) bool {
 }
 
 // Valid is part of [identity.Source].
-func (s *sessions) Valid(k identity.Key) bool {
-	one, err := s.get(k)
+func (s *sessions) Valid(who *identity.Identity) bool {
+	one, err := s.get(who.Key)
 	if err != nil {
 		return false
 	}
-	_, ok := s.standing(one)
-	return ok
+	now, ok := s.standing(one)
+	return ok && now.Same(who)
 }
 
 // begin begins a session and sets its cookie. A session that the browser has already ends: ids are never kept over a

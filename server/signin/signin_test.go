@@ -424,7 +424,7 @@ func TestProxy(t *testing.T) {
 		if err == nil {
 			got = identity.WriteScope(who.Role, who.Groups, "")
 		}
-		if got != c.want || err == nil && (who.Name != "ann" || !p.Valid(who.Key)) {
+		if got != c.want || err == nil && (who.Name != "ann" || !p.Valid(&who)) {
 			t.Errorf("%s %v: got %q, %v, want %q", c.from, c.header, got, err, c.want)
 		}
 	}

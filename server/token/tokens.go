@@ -123,8 +123,7 @@ func (t *Tokens) Find(text string) (identity.Identity, error) {
 	if t.uses != nil {
 		t.uses.note(e.Hash, t.now())
 	}
-	return identity.Identity{Name: e.Owner, Role: e.Role, Groups: e.Groups, Work: e.Work,
-		Services: e.Work.Services(), Way: identity.ByToken, Key: e.Hash}, nil
+	return e.identity(), nil
 }
 
 // HasAdmin reports whether the token of an admin is accepted now.
@@ -144,15 +143,22 @@ func (t *Tokens) HasOwner(name string) (bool, error) {
 func (t *Tokens) Standing(k identity.Key) (identity.Identity, bool) {
 	all, _ := t.file.Value()
 	e, ok := t.find(all, k)
-	return identity.Identity{Name: e.Owner, Role: e.Role, Groups: e.Groups}, ok && e.valid(t.now()) &&
+	return e.identity(), ok && e.valid(t.now()) &&
 		e.Role != identity.Worker
 }
 
-// Valid reports whether a token is accepted now.
-func (t *Tokens) Valid(k identity.Key) bool {
+// Valid is part of [identity.Source].
+func (t *Tokens) Valid(who *identity.Identity) bool {
 	all, _ := t.file.Value()
-	e, ok := t.find(all, k)
-	return ok && e.valid(t.now())
+	e, ok := t.find(all, who.Key)
+	now := e.identity()
+	return ok && e.valid(t.now()) && now.Same(who)
+}
+
+// identity returns who has the token.
+func (e *Entry) identity() identity.Identity {
+	return identity.Identity{Name: e.Owner, Role: e.Role, Groups: e.Groups, Work: e.Work,
+		Services: e.Work.Services(), Way: identity.ByToken, Key: e.Hash}
 }
 
 // All lists the hashes of the tokens that are accepted now.

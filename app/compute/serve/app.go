@@ -368,8 +368,8 @@ func (c *App) Listen(ctx context.Context, sv *server.Server) (*module.Endpoint, 
 		Who: c.caller(), Strict: c.env.Strict, Hosts: c.h.Hosts, Log: c.h.Log, IsDefault: c.h.Config.IsDefault,
 	})
 	return &module.Endpoint{Name: "compute", Title: users.Title(), Listener: l, Server: &http.Server{
-		Handler: sv.UnderIdentities(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 64 << 10,
+		Handler: sv.UnderIdentities(handler), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
 	}}, nil
 }
 
