@@ -63,8 +63,8 @@ func TestRestUntilAPersonMovesIt(t *testing.T) {
 				why, err := w.why(t.Context(), id, time.Time{})
 				want := []job.Blocker{{
 					Code: "tired", Sentence: "their feet hurt", Since: entered, Holder: "operator,owner",
-					Remedies: []job.Remedy{job.Causing("go", id, false, "they are rested"),
-						job.Causing("reset", id, false, "all over again")},
+					Remedies: []job.Remedy{job.Causing("go", id, false, "moves it to Walking: they are rested"),
+						job.Causing("reset", id, false, "moves it to Camp: all over again")},
 				}}
 				if diff := cmp.Diff(want, why.Blockers); err != nil || diff != "" {
 					t.Errorf("why (-want +got), %v:\n%s", err, diff)

@@ -39,7 +39,7 @@ type signInSettings struct {
 	OIDCTitle      string        `name:"oidc.title" for:"serve" doc:"text of the link to the provider; defaults to its URL"`
 	OIDCName       string        `name:"oidc.name" for:"serve" default:"preferred_username" doc:"the claim that names a person in records, which must not be given to another person"`
 	OIDCGroups     string        `name:"oidc.groups" for:"serve" default:"groups" doc:"the claim with the groups of a person"`
-	ProxyUser      string        `name:"proxy.user" for:"serve" doc:"header field in which a trusted proxy, such as one with Shibboleth, names the user, such as X-Remote-User; the proxy must remove this field, those of proxy.groups and proxy.display, and that of the secret from the requests of clients; defaults to none"`
+	ProxyUser      string        `name:"proxy.user" for:"serve" doc:"header field in which a trusted proxy, such as one with Shibboleth, names the user, such as X-Remote-User; the proxy must remove this field, those of proxy.groups and proxy.display, and X-Stagepost-Proxy-Secret from the requests of clients; defaults to none"`
 	ProxyDisplay   string        `name:"proxy.display" for:"serve" doc:"header field with the name to show; defaults to none"`
 	ProxyGroups    string        `name:"proxy.groups" for:"serve" doc:"header field with the groups of the user, each ends with a semicolon; defaults to none"`
 	ProxyFrom      string        `name:"proxy.from" for:"serve" list:"," doc:"addresses or networks (10.0.0.0/8) of trusted proxies, with commas between them; their X-Forwarded-For is believed, too"`

@@ -465,9 +465,9 @@ func TestReportsWithTheKeysOfMerritt(t *testing.T) {
 		p.Reports, p.ReplyTo = form, "Help <help@example.org>"
 		w, post := withPost(t, p)
 		s := newSite(t, map[string]string{"a": "alpha"})
-		b := w.end(w.submit(Submission{Filename: "two.checkm", Note: "from the map room", Notification: "me@example.org",
-			ResourceType: "Image/Photo", RetainTarget: true, DublinCore: map[string][]string{"subject": {"maps", "ink"}},
-		}, manifest("mrt-single-file-batch-manifest",
+		b := w.end(w.submit(Submission{Filename: "two.checkm", Note: "from the archive",
+			Notification: "me@example.org", ResourceType: "Image/Photo", RetainTarget: true,
+			DublinCore: map[string][]string{"subject": {"maps", "ink"}}}, manifest("mrt-single-file-batch-manifest",
 			s.row("a", "l1;l2", "Alpha"), s.row("b", "l3", "Beta"))).ID)
 		mails := w.arrived(post, b.ID, 2)
 		for i := range mails {
@@ -481,10 +481,10 @@ func TestReportsWithTheKeysOfMerritt(t *testing.T) {
 			"completed": {"localID": "l1;l2", "status": "Completed", "message": "Success", "title": "Alpha",
 				"creator": "A. Person", "date": "2009", "type": "file", "filename": "a", "submitter": "ann",
 				"batchID": string(b.ID), "profile": "test", "versionID": 1.0, "update": false,
-				"notificationFormat": "xml", "notification": "me@example.org", "note": "from the map room",
+				"notificationFormat": "xml", "notification": "me@example.org", "note": "from the archive",
 				"DataCiteResourceType": "Image/Photo", "DCsubject": "maps; ink", "retainTargetURL": "true"},
 			"failed": {"localID": "l3", "status": "Failed", "title": "Beta", "type": "file", "update": false,
-				"note": "from the map room", "DCsubject": "maps; ink"},
+				"note": "from the archive", "DCsubject": "maps; ink"},
 		} {
 			if err := json.Unmarshal([]byte(attached[name+".json"]), &lists); err != nil ||
 				len(lists[name+"Jobs"]) != 1 {

@@ -22,7 +22,8 @@ func TestServicesToWhom(t *testing.T) {
 	for _, owner := range []string{"ann", "root", "root"} {
 		j := c.sent(as(owner, c.Request(http.MethodPost, "/api/v1/compute/jobs",
 			`{"service":"wide","command":["true"]}`)), http.StatusCreated)
-		if _, err := c.Await(t.Context(), j.ID, func(j *job.Job) bool { return j.State == compute.Running }); err != nil {
+		runs := func(j *job.Job) bool { return j.State == compute.Running }
+		if _, err := c.Await(t.Context(), j.ID, runs); err != nil {
 			t.Fatal(err)
 		}
 	}
