@@ -12,8 +12,8 @@ LONG_INPUTS ?= 5000x
 # Packages with pages of their own, which have tests in a browser.
 PAGES = ./web/access ./app/archive/http ./app/compute/http ./app/flowfile/http ./app/ingest/http
 
-# The packages that share memory between goroutines: the engine, its stores, servers and workers.
-RACE = ./engine/... ./store/mem ./store/sqlite/... ./store/internal/... ./worker ./client \
+# The packages that share memory between goroutines: the engine, its stores, servers and workers. The longest is first.
+RACE = ./store/sqlite/... ./engine/... ./store/mem ./store/internal/... ./worker ./client \
 	./server ./server/hub ./server/session ./server/workers ./internal/... ./app/compute/agent ./edge/tunnel ./edge/tus
 
 # Those that make soak adds, beside the stores of several servers.
