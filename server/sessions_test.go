@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -145,6 +146,44 @@ func TestRevokedTokenEndsStreams(t *testing.T) {
 	}
 	if answer, _ := w.Ask(authorized(w, "going", "/api/v1/jobs/"+id)); answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the revoked token: got %s", answer.Status)
+	}
+}
+
+// TestChangedRoleEndsStreams: the event stream of a token ends when the token gets another role. The control is that of
+// a token that stays as it was.
+func TestChangedRoleEndsStreams(t *testing.T) {
+	g := servertest.Guard(t)
+	path := "/api/v1/jobs/" + string(g.Post(engine.Order{Owner: "bob"}).ID)
+	ended := make(chan identity.Role, 2)
+	for _, role := range []identity.Role{identity.Operator, identity.Admin} {
+		c := connect(t, g.Web.URL, "GET "+path+"/events HTTP/1.1\nHost: 127.0.0.1\nAuthorization: Bearer "+
+			g.Tokens[role]+"\n\n", true)
+		go func() {
+			if _, err := io.Copy(io.Discard, c); !errors.Is(err, net.ErrClosed) {
+				ended <- role
+			}
+		}()
+	}
+	text, err := os.ReadFile(g.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowered := strings.ReplaceAll(string(text), " operator ", " depositor ")
+	if err := errors.Join(os.WriteFile(g.File+".next", []byte(lowered), 0o600),
+		os.Rename(g.File+".next", g.File)); err != nil {
+		t.Fatal(err)
+	}
+	if role := <-ended; role != identity.Operator {
+		t.Errorf("the stream of the %s ended", role)
+	}
+	answer, _ := g.Ask(g.With(g.Tokens[identity.Operator], http.MethodGet, path, ""))
+	if answer.StatusCode != http.StatusNotFound {
+		t.Errorf("the job of another person: got %s", answer.Status)
+	}
+	select {
+	case role := <-ended:
+		t.Errorf("the stream of the %s ended, too", role)
+	default:
 	}
 }
 

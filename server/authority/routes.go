@@ -64,7 +64,7 @@ func (s *routes) enrol(w http.ResponseWriter, r *http.Request) error {
 	if s.authority == nil {
 		return errAbsent
 	}
-	if wait, ok := s.from.Allow(s.From(r)); !ok {
+	if wait, ok := s.from.Allow(s.Party(r)); !ok {
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int((wait+time.Second-1)/time.Second))))
 		return problem.Refuse(http.StatusTooManyRequests, job.Unavailable, "there were too many attempts: wait and "+
 			"try again")

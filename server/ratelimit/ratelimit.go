@@ -2,12 +2,28 @@
 package ratelimit
 
 import (
+	"crypto/sha256"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
 
-// mostKeys bounds the buckets. When there are more, those that are full again are removed, and if none is, all.
-const mostKeys = 100_000
+// Bounds of the memory. When there are more buckets, those that are full again are removed, and if none is, some that
+// have the most left. A key that is longer is kept as its SHA-256.
+const (
+	mostKeys = 100_000
+	longest  = 128 // bytes of a key
+)
+
+// short returns a key that is not long.
+func short(key string) string {
+	if len(key) <= longest {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return string(sum[:])
+}
 
 // Limit allows a burst, and then a rate, for each key. It is safe for concurrent use.
 type Limit struct {
@@ -26,6 +42,7 @@ func New(every time.Duration, burst int, now func() time.Time) *Limit {
 
 // Allow counts one more of a key. If there are too many it counts nothing and returns after which time one is allowed.
 func (l *Limit) Allow(key string) (wait time.Duration, ok bool) {
+	key = short(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -47,6 +64,7 @@ func (l *Limit) Allow(key string) (wait time.Duration, ok bool) {
 // Return cancels the count of one of a key that was allowed at a time, such as an attempt that was no failure. The
 // others stay counted: time from then until now frees nothing twice.
 func (l *Limit) Return(key string, allowed time.Time) {
+	key = short(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -62,14 +80,21 @@ func (l *Limit) Return(key string, allowed time.Time) {
 	}
 }
 
-// forget removes buckets that are full again. The caller has locked mu.
+// forget removes buckets that are full again, and else a tenth of all: those that are full soonest, so that keys that a
+// client invents do not free those that it has used up. The caller has locked mu.
 func (l *Limit) forget(now time.Time) {
 	for key, full := range l.buckets {
 		if !full.After(now) {
 			delete(l.buckets, key)
 		}
 	}
-	if len(l.buckets) >= mostKeys {
-		clear(l.buckets)
+	if len(l.buckets) < mostKeys {
+		return
+	}
+	keys := slices.SortedFunc(maps.Keys(l.buckets), func(a, b string) int {
+		return l.buckets[a].Compare(l.buckets[b])
+	})
+	for _, key := range keys[:len(keys)/10] {
+		delete(l.buckets, key)
 	}
 }

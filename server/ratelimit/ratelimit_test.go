@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -89,5 +90,26 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 	if _, kept := l.buckets["5"]; kept || len(l.buckets) > mostKeys {
 		t.Errorf("%d buckets, and a full one is kept: %v", len(l.buckets), kept)
+	}
+}
+
+// TestInventedKeysFreeNothing: keys that a client invents, however many and long, do not free one that is used up.
+func TestInventedKeysFreeNothing(t *testing.T) {
+	now := time.Unix(1000, 0)
+	l := New(time.Second, 3, func() time.Time { return now })
+	for range 3 {
+		l.Allow("ann")
+	}
+	for i := range mostKeys + 10 {
+		l.Allow(strconv.Itoa(i))
+	}
+	if _, ok := l.Allow("ann"); ok || len(l.buckets) > mostKeys {
+		t.Errorf("allowed %v, %d buckets", ok, len(l.buckets))
+	}
+	l.Allow(strings.Repeat("x", 16<<10))
+	for key := range l.buckets {
+		if len(key) > longest {
+			t.Errorf("a key of %d bytes is kept", len(key))
+		}
 	}
 }

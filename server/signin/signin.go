@@ -14,7 +14,6 @@ import (
 
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/internal/durable"
-	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/account"
@@ -166,8 +165,7 @@ type attempt struct {
 
 // attempt counts an attempt to sign in from an address, by a name if it has one before it succeeds.
 func (s *SignIn) attempt(name, from string) (one attempt, wait time.Duration, ok bool) {
-	name = strings.ToLower(name)
-	one = attempt{name[:min(len(name), job.MostName)], from, s.now()}
+	one = attempt{strings.ToLower(name), from, s.now()}
 	if wait, ok = s.from.Allow(from); ok && name != "" {
 		wait, ok = s.names.Allow(one.name)
 	}

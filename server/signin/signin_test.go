@@ -140,9 +140,16 @@ func TestPagesDoNotProlong(t *testing.T) {
 func TestRoleIsLive(t *testing.T) {
 	h := open(t, nil)
 	h.last = h.signIn("ann")
+	who, err := h.app.Identify(recorded(t, "127.0.0.1", http.Header{"Cookie": {h.last.Name + "=" + h.last.Value}}))
+	if err != nil || !h.app.Valid(&who) {
+		t.Fatalf("control: %+v is not valid, %v", who, err)
+	}
 	h.changeUser(t, func(u *account.User) error { u.Role = identity.Operator; return nil })
 	if got := h.status(http.MethodGet, "/api/v1/counts", h.last); got != http.StatusOK {
 		t.Errorf("got %d", got)
+	}
+	if h.app.Valid(&who) {
+		t.Error("what runs with the earlier role goes on")
 	}
 }
 

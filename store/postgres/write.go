@@ -173,11 +173,7 @@ func (w *writer) retry(ops []*operation) (rest []*operation, err error) {
 				continue
 			}
 		}
-		if next != nil && next.trusts && mistrusted(err) {
-			w.wary = longWary
-			continue
-		}
-		if errors.Is(err, errMistrusted) {
+		if errors.Is(err, errMistrusted) || next != nil && next.trusts && mistrusted(err) {
 			w.wary = longWary
 			continue
 		}

@@ -172,44 +172,54 @@ func textsKept(w *harness) {
 				return err
 			}, func() { w.changed(name, c) })
 		}
-		for name, set := range textsOfHold {
-			h := job.Hold{Scope: job.Scope{Group: fmt.Sprint(name, n)}, Who: "olga", Why: "why", Since: w.now()}
-			set(&h, text)
-			w.text(fmt.Sprintf("%s of a hold %q", name, text), &again, func() error {
-				_, err := w.st.Hold(w.Context(), h)
-				return err
-			}, func() {
-				all := w.holds()
-				i := slices.IndexFunc(all, func(o job.Hold) bool { return o.Scope == h.Scope && o.Why == h.Why })
-				if i < 0 {
-					w.Errorf("the hold %+v is not among %+v", h, all)
-					return
-				}
-				same(w, name, all[i].Who, h.Who)
-			})
-		}
-		for name, set := range textsOfAudit {
-			a := job.Audit{At: w.now(), By: lifecycle.Operator, Actor: "olga", Event: "test", Note: name + text}
-			set(&a, text)
-			w.text(fmt.Sprintf("%s of an entry %q", name, text), &again, func() error {
-				return w.st.Note(w.Context(), a)
-			}, func() {
-				all := did(w, "audit", func() ([]job.Audit, error) { return w.st.Audit(w.Context(), 0, 10_000) })
-				i := slices.IndexFunc(all, func(o job.Audit) bool { return o.Note == a.Note && o.Event == "test" })
-				if i < 0 {
-					w.Errorf("no entry has the note %q", a.Note)
-					return
-				}
-				a.Seq, a.Prev, a.Hash = all[i].Seq, all[i].Prev, all[i].Hash
-				same(w, name, all[i], a)
-			})
-		}
+		w.textsOfHold(n, text, &again)
+		w.textsOfAudit(text, &again)
 	}
 	w.restart()
 	for _, check := range again {
 		check()
 	}
 	w.sound()
+}
+
+// textsOfHold is textsKept for the texts of a hold.
+func (w *harness) textsOfHold(n int, text string, again *[]func()) {
+	for name, set := range textsOfHold {
+		h := job.Hold{Scope: job.Scope{Group: fmt.Sprint(name, n)}, Who: "olga", Why: "why", Since: w.now()}
+		set(&h, text)
+		w.text(fmt.Sprintf("%s of a hold %q", name, text), again, func() error {
+			_, err := w.st.Hold(w.Context(), h)
+			return err
+		}, func() {
+			all := w.holds()
+			i := slices.IndexFunc(all, func(o job.Hold) bool { return o.Scope == h.Scope && o.Why == h.Why })
+			if i < 0 {
+				w.Errorf("the hold %+v is not among %+v", h, all)
+				return
+			}
+			same(w, name, all[i].Who, h.Who)
+		})
+	}
+}
+
+// textsOfAudit is textsKept for the texts of an entry of the audit log.
+func (w *harness) textsOfAudit(text string, again *[]func()) {
+	for name, set := range textsOfAudit {
+		a := job.Audit{At: w.now(), By: lifecycle.Operator, Actor: "olga", Event: "test", Note: name + text}
+		set(&a, text)
+		w.text(fmt.Sprintf("%s of an entry %q", name, text), again, func() error {
+			return w.st.Note(w.Context(), a)
+		}, func() {
+			all := did(w, "audit", func() ([]job.Audit, error) { return w.st.Audit(w.Context(), 0, 10_000) })
+			i := slices.IndexFunc(all, func(o job.Audit) bool { return o.Note == a.Note && o.Event == "test" })
+			if i < 0 {
+				w.Errorf("no entry has the note %q", a.Note)
+				return
+			}
+			a.Seq, a.Prev, a.Hash = all[i].Seq, all[i].Prev, all[i].Hash
+			same(w, name, all[i], a)
+		})
+	}
 }
 
 // text writes a text and reads it, now and again at the end, unless it is refused.
