@@ -77,7 +77,8 @@ func (p *Proxy) Identify(r *http.Request) (identity.Identity, error) {
 		return identity.Identity{}, err
 	}
 	if p.Display != "" {
-		if display := strings.TrimSpace(r.Header.Get(p.Display)); identity.ValidateDisplay(display) == nil {
+		if display := strings.TrimSpace(r.Header.Get(p.Display)); display != unset &&
+			identity.ValidateDisplay(display) == nil {
 			who.Display = display
 		}
 	}

@@ -435,6 +435,11 @@ func TestProxy(t *testing.T) {
 			t.Errorf("%s %v: got %q, %v, want %q", c.from, c.header, got, err, c.want)
 		}
 	}
+	nameless := field("ann", "", "shared")
+	nameless.Set("X-Name", "(null)")
+	if who, err := p.Identify(recorded(t, "10.1.2.3", nameless)); err != nil || who.Display != "" {
+		t.Errorf("a name that is not set: got %q, %v", who.Display, err)
+	}
 	p.Rules = rules[:2]
 	if _, err := p.Identify(recorded(t, "10.1.2.3", field("ann", "", "shared"))); err == nil {
 		t.Error("a person without a role is admitted")
