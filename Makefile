@@ -148,7 +148,7 @@ browser-packages:
 	@[ -d bin/browser/node_modules/axe-core ] || npm --prefix bin/browser ci --no-audit --no-fund
 
 screenshots: browser-packages
-	$(GO) test -p 1 ./web $(PAGES) -run TestScreenshots -shots docs
+	$(GO) test -p 1 ./cmd/stagepost ./web/access -run TestScreenshots -shots docs
 
 race:
 	scripts/test -race -skip '$(NO_RACE)|$(LATE_RACE)' $(RACE)

@@ -33,10 +33,11 @@ type Pages struct {
 
 // Details are what an application adds to the page about a job.
 type Details struct {
-	HTML    template.HTML
-	Tasks   bool     // it shows the tasks, so the page does not
-	Styles  []string // addresses of style sheets that it needs
-	Scripts []string // the same of scripts
+	HTML     template.HTML
+	Tasks    bool     // it shows the tasks, so the page does not
+	Children bool     // it lists the jobs of a batch, so the page only counts them
+	Styles   []string // addresses of style sheets that it needs
+	Scripts  []string // the same of scripts
 }
 
 // Link is a page that people open by its name.

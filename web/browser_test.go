@@ -44,25 +44,6 @@ func TestBrowser(t *testing.T) {
 	w.Browser(t, "suite.mjs", set)
 }
 
-// TestScreenshots takes the screenshots of docs/.
-func TestScreenshots(t *testing.T) {
-	w := office(t)
-	for i := range 40 {
-		w.order(t, fmt.Sprintf("Letter %d to the registry", i+1), "letters", "ann")
-	}
-	failed := w.fail(t, w.order(t, "Letter to Anna", "letters", "cleo"), "the address does not exist")
-	w.order(t, "Map of the postal routes, 1857", "maps", "ben")
-	if _, err := w.Client.Hold(t.Context(), api.Hold{Scope: job.Scope{Group: "maps"}, Who: "ann",
-		Why: "the maps move to another building"}); err != nil {
-		t.Fatal(err)
-	}
-	w.Shots(t, "web-overview=/", "web-jobs=/jobs", "web-job=/jobs/"+string(failed), "web-past=/jobs/"+string(failed)+
-		"?entry=1", "web-log=/jobs/"+string(failed)+"/log", "web-search=/search?name="+string(failed)[:8],
-		"web-mine=/mine", "web-queues=/queues", "web-holds=/holds", "web-locks=/locks", "web-workers=/workers",
-		"web-messages=/outbox", "web-audit=/audit", "web-fixity=/fixity", "web-lifecycles=/lifecycles",
-		"web-lifecycle=/lifecycles/test.letter", "web-bulk=/bulk?state=Lost&event=retry")
-}
-
 // postOffice is a server with letters, which a worker of the test works on.
 type postOffice struct{ *servertest.Harness }
 

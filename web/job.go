@@ -169,6 +169,9 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 		if v.Details, f.Styles, f.Scripts = details.HTML, details.Styles, details.Scripts; details.Tasks {
 			v.Tasks = nil
 		}
+		if details.Children {
+			v.Children.Rows = nil
+		}
 	}
 	f.Body = v
 	if !in.Job.Ended && !v.Past {

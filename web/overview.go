@@ -192,8 +192,11 @@ func alertsOf(kinds Kinds, in *overviewInput) (all []alert) {
 		for i := range in.Holds.Holds {
 			jobs += in.Holds.Holds[i].Jobs
 		}
-		all = append(all, alert{Held, numbered(n, "hold keeps ", "holds keep ") + numbered(int(jobs), "job", "jobs") +
-			" from being worked on", "/holds", "Holds"})
+		text := numbered(n, "hold keeps ", "holds keep ") + numbered(int(jobs), "job", "jobs") + " from being worked on"
+		if jobs == 0 {
+			text = numbered(n, "hold", "holds") + ", for which no job waits"
+		}
+		all = append(all, alert{Held, text, "/holds", "Holds"})
 	}
 	if in.Attention.Stuck.Found > 0 {
 		all = append(all, alert{Held, numbered(in.Attention.Stuck.Found, "job does", "jobs do") +

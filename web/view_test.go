@@ -151,6 +151,15 @@ func TestFailedJobs(t *testing.T) {
 	}
 }
 
+// TestHoldWithoutJobs: a hold for which no job waits keeps none.
+func TestHoldWithoutJobs(t *testing.T) {
+	v := viewOverview(letters{}, &overviewInput{Health: api.Health{Status: "ok"},
+		Holds: api.QueueHolds{Holds: make([]api.QueueHold, 2)}})
+	if len(v.Alerts) != 1 || v.Alerts[0].Text != "2 holds, for which no job waits" {
+		t.Errorf("got %+v", v.Alerts)
+	}
+}
+
 // TestReasonOnce: what a reason states is not repeated by the steps to the end and by a refused exit, a command has its
 // form alone, and owners get neither commands nor the names of workers.
 func TestReasonOnce(t *testing.T) {

@@ -134,6 +134,7 @@ func TestOtherAgentTakesIt(t *testing.T) {
 			return nil
 		}
 		w := newHarness(t, quick(t), map[string]compute.Executor{"bad": notifier{bad}, "good": notifier{good}})
+		synctest.Wait() // both have answered how they stand
 		j := w.until(w.upload("ada", hello).ID, compute.Completed, compute.Failed)
 		d, err := compute.DataOf(&j)
 		if err != nil || j.State != compute.Completed || d.Agent != "good" || len(d.Attempts) == 0 ||

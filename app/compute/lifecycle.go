@@ -114,13 +114,13 @@ var JobLife = lifecycle.Must(
 	lifecycle.OnEnd(
 		Completed,
 		lifecycle.OK,
-		"The output can be downloaded until its files are removed, after compute.keep.",
+		"The output can be downloaded until its files are removed.",
 		onClean(),
 	),
 	lifecycle.OnEnd(
 		Failed,
 		lifecycle.Failed,
-		"It failed; the output that exists can be downloaded until compute.keep has passed.",
+		"It failed; the output that exists can be downloaded until its files are removed.",
 		onClean(),
 	),
 	lifecycle.OnEnd(Invalid, lifecycle.Failed, "It was refused before it ran, and the message has the reason.",

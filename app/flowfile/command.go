@@ -50,8 +50,7 @@ func (e *CommandError) FailureType() string { return TypeCommandFailed }
 // command reads what is to be run.
 func (r *reader) command(a *action, t *tree.Node) bool {
 	if !r.o.Commands && !r.o.any {
-		r.wrong(t.Position, "commands are off: the program that reads the file must allow them "+
-			"(flowfile.Options.Commands)")
+		r.wrong(t.Position, "commands are off")
 	}
 	switch {
 	case t.Kind == tree.List && len(t.Items) > 0:

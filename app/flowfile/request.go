@@ -49,7 +49,7 @@ var ownHeaders = []string{"Host", "Content-Length", "Transfer-Encoding", "Connec
 // http reads a request.
 func (r *reader) http(a *action, t *tree.Node) {
 	if r.o.HTTP == nil && !r.o.any {
-		r.wrong(a.place, "requests are off: the program that reads the file must allow them (flowfile.Options.HTTP)")
+		r.wrong(a.place, "requests are off")
 	}
 	if !r.keys(t, "http", httpKeys) {
 		return

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,6 +98,7 @@ func TestDemo(t *testing.T) {
 	v := raise(t, dir)
 	defer v.kill(t)
 	killedInTheMiddle(t, v.url, out)
+	listedOnce(t, v.url, out)
 	archiveVerifies(t, dir, v.url)
 	sameSession(t, out)
 }
@@ -157,6 +159,32 @@ func killedInTheMiddle(t *testing.T, url, out string) {
 	}
 	if ended, err := strconv.Atoi(m[1]); err != nil || ended < 4 || ended >= 12 || untouched < ended {
 		t.Errorf("%s objects had ended, and %d were not interrupted, %v", m[1], untouched, err)
+	}
+}
+
+// listedOnce checks that the page about the batch lists each object once: the application lists them with what they are
+// called and what happens next, and the page counts them.
+func listedOnce(t *testing.T, url, out string) {
+	t.Helper()
+	batch := regexp.MustCompile(`bat_[0-9A-Z]{26}`).FindString(out)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/jobs/"+batch, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/html")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[string]int{">Diary of a postmaster<": 1, ">Its jobs <": 1, ">12 ok<": 1} {
+		if n := strings.Count(string(text), what); n != want {
+			t.Errorf("%d times %q, want %d", n, what, want)
+		}
 	}
 }
 

@@ -39,29 +39,35 @@ func (w *Harness) Browser(t *testing.T, script string, set map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.node(t, text, script)
+	node(t, w.Web.URL, text, script)
 }
 
-// Shots takes the screenshots of pages, each NAME=PATH, in the light and the dark theme, if that is asked for; else it
-// skips the test.
-func (w *Harness) Shots(t *testing.T, pages ...string) {
-	t.Helper()
-	w.ShotsAs(t, "", pages...)
-}
-
-// ShotsAs is Shots by the user of a token, who signs in first; with "" no user signs in.
-func (w *Harness) ShotsAs(t *testing.T, secret string, pages ...string) {
+// ShotsWanted skips the test unless screenshots are taken.
+func ShotsWanted(t *testing.T) {
 	t.Helper()
 	if *shots == "" {
 		t.Skip("make screenshots runs it")
 	}
+}
+
+// ShotsAs is [Shots] of the server, by the user of a token.
+func (w *Harness) ShotsAs(t *testing.T, secret string, pages ...string) {
+	t.Helper()
+	Shots(t, w.Web.URL, secret, pages...)
+}
+
+// Shots takes the screenshots of pages of the server at url, each NAME=PATH, in the light and the dark theme, if that
+// is asked for; else it skips the test. The user of the token secret signs in first; with "" no user signs in.
+func Shots(t *testing.T, url, secret string, pages ...string) {
+	t.Helper()
+	ShotsWanted(t)
 	const themes, width = "light,dark", "1280"
 	dir := filepath.Join(root(t), *shots)
 	set, err := json.Marshal(map[string]string{"token": secret})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.node(t, set, "shots.mjs", append([]string{dir, themes, width}, pages...)...)
+	node(t, url, set, "shots.mjs", append([]string{dir, themes, width}, pages...)...)
 	for _, page := range pages {
 		name, _, _ := strings.Cut(page, "=")
 		for theme := range strings.SplitSeq(themes, ",") {
@@ -104,14 +110,14 @@ func shrink(file string) error {
 	return os.WriteFile(file, b.Bytes(), 0o644)
 }
 
-// node runs a script of scripts/browser with the address of the server.
-func (w *Harness) node(t *testing.T, in []byte, script string, args ...string) {
+// node runs a script of scripts/browser with the address of a server.
+func node(t *testing.T, url string, in []byte, script string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), browserTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", append([]string{script}, args...)...)
 	cmd.Dir = filepath.Join(root(t), "scripts", "browser")
-	cmd.Env = append(os.Environ(), "STAGEPOST_URL="+w.Web.URL)
+	cmd.Env = append(os.Environ(), "STAGEPOST_URL="+url)
 	cmd.Stdin = bytes.NewReader(in)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -173,11 +173,11 @@ func TestBrowserTokens(t *testing.T) {
 	w.Browser(t, "tokens.mjs", map[string]any{"secrets": w.secrets, "digits": w.digits, "hostile": comment})
 }
 
-// TestScreenshotsTokens takes the screenshots of docs/ that need a sign-in.
-func TestScreenshotsTokens(t *testing.T) {
+// TestScreenshots takes the screenshots of docs/ that need a sign-in.
+func TestScreenshots(t *testing.T) {
 	w := signInByToken(t, map[string]string{"ann": "scripts of the map library", "ben": "nightly check of the queues",
 		"ada": "laptop of Ada"})
-	w.Shots(t, "web-sign-in=/sign-in")
+	w.ShotsAs(t, "", "web-sign-in=/sign-in")
 	w.ShotsAs(t, w.secrets["ada"], "web-tokens=/tokens", "web-sessions=/sessions")
 }
 

@@ -232,10 +232,3 @@ func TestBrowser(t *testing.T) {
 	}
 	h.Browser(t, "archive.mjs", set)
 }
-
-// TestScreenshots takes the screenshots of docs/.
-func TestScreenshots(t *testing.T) {
-	h, set := browsed(t)
-	h.Shots(t, "web-archive=/archive", "web-archive-course=/archive/disk/maps", "web-copies=/jobs/"+
-		string(set["archive"].(job.ID))+"/copies")
-}

@@ -464,10 +464,3 @@ func (c *computing) writing(next http.Handler, p *payload, text string) http.Han
 }
 
 func set1(set map[string]any, name string) string { return string(set[name].(job.ID)) }
-
-// TestScreenshots takes the screenshots of docs/.
-func TestScreenshots(t *testing.T) {
-	c, set := browsed(t, "Count the words of the letters, 1857")
-	c.Shots(t, "web-compute=/compute", "web-compute-new=/compute/new", "web-compute-job=/jobs/"+set1(set,
-		"done"))
-}

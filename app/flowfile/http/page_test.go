@@ -233,12 +233,6 @@ func TestBrowser(t *testing.T) {
 	w.Browser(t, "flow.mjs", set)
 }
 
-// TestScreenshots takes the screenshots of docs/.
-func TestScreenshots(t *testing.T) {
-	w, set := browsed(t)
-	w.Shots(t, fmt.Sprint("web-flow=/jobs/", set["open"]))
-}
-
 // TestFlowIsFollowed: changes of tasks are reported though the flow makes no transition, and many of them in few
 // messages.
 func TestFlowIsFollowed(t *testing.T) {

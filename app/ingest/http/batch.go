@@ -81,6 +81,7 @@ func (s *Handlers) batchDetails(r *http.Request, j *api.Job) (d server.Details, 
 		}
 	}
 	v.More -= len(v.Rows)
+	d.Children = len(v.Rows) > 0
 	if v.Acts && s.Shares != nil {
 		var shares api.Shares
 		if err := s.pages.Get(r, sharesPath(j.ID), &shares); err != nil {

@@ -119,14 +119,3 @@ func TestBrowser(t *testing.T) {
 		"/profiles/maps", "/hooks"},
 		"plain": []string{"/batches/" + string(id) + "?refresh=off", made.Path + "?refresh=off"}})
 }
-
-// TestScreenshots takes the screenshots of docs/.
-func TestScreenshots(t *testing.T) {
-	w, id := batches(t, printed())
-	made, err := w.Client.ShareBatch(t.Context(), id, client.ShareOrder{Note: "for the faculty"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Shots(t, "web-batch=/jobs/"+string(id), "web-profile=/profiles/maps", "web-hooks=/hooks",
-		"web-shared="+made.Path)
-}
