@@ -96,7 +96,7 @@ type Lease struct {
 type Forecast struct {
 	Next   []ID       // the jobs that it would grant, in order
 	Hold   *Hold      // a hold in force on the job
-	Limits []LimitUse // those that must let the job pass: they guard its state and do not count it yet
+	Limits []LimitUse // those of the claim that must let the job pass: they guard its state and do not count it yet
 }
 
 // LimitUse is a limit with the number of active jobs that it counts.

@@ -94,7 +94,8 @@ type Claims interface {
 	Claim(ctx context.Context, c Claim) ([]Job, error)
 
 	// Peek returns what the claim would grant, and what keeps it from granting the job with the id, if that is not
-	// claimed or ended. It changes nothing. id may be empty. Its cost does not depend on the number of jobs.
+	// claimed or ended: for that, the job need not be in a state of From. It changes nothing. id may be empty. Its cost
+	// does not depend on the number of jobs.
 	Peek(ctx context.Context, c Claim, id ID) (Forecast, error)
 
 	// Renew extends claims. It returns the leases that have ended, whose workers must stop: the job is unknown, not

@@ -23,13 +23,13 @@ type entering struct {
 const (
 	selectManyByTurn = `SELECT v.i, ` + laneColumns + manyLanes + `ORDER BY priority, turn, first, id LIMIT $5) l
 LEFT JOIN turn t ON t.owner = l.owner
-LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
+LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered, j.due FROM job_now j JOIN job_made m ON m.n = j.n
   WHERE j.lane = l.id AND j.waits = 1 AND (j.priority, j.n) >= (l.priority, l.first)
   ORDER BY j.priority, j.n LIMIT $6) h ON true
 ORDER BY v.i, l.priority, l.turn, l.first, l.id, h.priority, h.n`
 	selectManyByAge = `SELECT v.i, ` + laneColumnsByAge + manyLanes + `ORDER BY entered, eldest, id LIMIT $5) l
 LEFT JOIN turn t ON t.owner = l.owner
-LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
+LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered, j.due FROM job_now j JOIN job_made m ON m.n = j.n
   WHERE j.lane = l.id AND j.waits = 1 AND (j.entered, j.n) >= (l.entered, l.eldest)
   ORDER BY j.entered, j.n LIMIT $6) h ON true
 ORDER BY v.i, l.entered, l.eldest, l.id, h.entered, h.n`

@@ -81,7 +81,7 @@
 // [job.Ageing].
 //
 // A job with a time before which it is not due is promoted when a claim finds that the time has come, in a transaction
-// of its own.
+// of its own. A claim with an earlier time passes over it.
 //
 // The time is that of the database ([job.Claim.Now] is not used), so that clocks of servers that differ neither
 // shorten a lease nor grant one twice.

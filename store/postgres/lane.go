@@ -111,6 +111,7 @@ type candidate struct {
 	n          int64
 	priority   int64
 	entered    int64
+	due        int64
 }
 
 // rank is the position of a job or a lane in an order: lower first.

@@ -186,7 +186,8 @@ func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n 
 const selectForPeek = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true), clock_timestamp(), (" +
 	selectFirstDue + ")"
 
-// Peek is part of job.Store. It reads only, except that jobs which have become due are made claimable first.
+// Peek is part of job.Store. It reads only, except that jobs which have become due are promoted first. No claim sees a
+// difference: one with an earlier time passes over them.
 func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (f job.Forecast, err error) {
 	now := c.Now
 	for range 2 {

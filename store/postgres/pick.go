@@ -175,11 +175,11 @@ func (v *view) setTurns(rows pgx.Rows, of []string) error {
 
 // laneColumns are the columns of a laneRow. The rank is that of the order by turn.
 const laneColumns = `l.id, l.grp, l.owner, l.tags, l.crowd, l.priority, l.turn, l.first, coalesce(t.at, 0),
-  h.n, h.id, h.parent, h.priority, h.entered`
+  h.n, h.id, h.parent, h.priority, h.entered, h.due`
 
 // laneColumnsByAge are those with the rank of the order by age.
 const laneColumnsByAge = `l.id, l.grp, l.owner, l.tags, l.crowd, l.entered, l.eldest, 0::bigint, coalesce(t.at, 0),
-  h.n, h.id, h.parent, h.priority, h.entered`
+  h.n, h.id, h.parent, h.priority, h.entered, h.due`
 
 // The lanes of a state after a rank, each with the turn of its owner and its first jobs: a row for each job, and one
 // for a lane without jobs.
@@ -189,7 +189,7 @@ FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND requires = $12 AND s
   (priority, turn, first, id) > ($4, $5, $6, $7) AND NOT owner = ANY ($8) AND NOT grp = ANY ($9)
   ORDER BY priority, turn, first, id LIMIT $10) l
 LEFT JOIN turn t ON t.owner = l.owner
-LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
+LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered, j.due FROM job_now j JOIN job_made m ON m.n = j.n
   WHERE j.lane = l.id AND j.waits = 1 AND (j.priority, j.n) >= (l.priority, l.first)
   ORDER BY j.priority, j.n LIMIT $11) h ON true
 ORDER BY l.priority, l.turn, l.first, l.id, h.priority, h.n`
@@ -198,7 +198,7 @@ FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND requires = $12 AND s
   (entered, eldest, id) > ($4, $5, $7) AND $6::bigint IS NOT NULL AND NOT owner = ANY ($8) AND NOT grp = ANY ($9)
   ORDER BY entered, eldest, id LIMIT $10) l
 LEFT JOIN turn t ON t.owner = l.owner
-LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
+LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered, j.due FROM job_now j JOIN job_made m ON m.n = j.n
   WHERE j.lane = l.id AND j.waits = 1 AND (j.entered, j.n) >= (l.entered, l.eldest)
   ORDER BY j.entered, j.n LIMIT $11) h ON true
 ORDER BY l.entered, l.eldest, l.id, h.entered, h.n`
@@ -274,19 +274,19 @@ func (v *view) queueNext(p *pgx.Batch, t *terms, s *source) {
 
 // laneRow is a lane with one of its first jobs, or without any.
 type laneRow struct {
-	id                   pgtype.UUID
-	key                  laneKey
-	rank                 rank
-	turn                 int64
-	n, priority, entered *int64
-	job, parent          *string
+	id                        pgtype.UUID
+	key                       laneKey
+	rank                      rank
+	turn                      int64
+	n, priority, entered, due *int64
+	job, parent               *string
 }
 
 // scan reads a row. Its first columns go to before.
 func (r *laneRow) scan(row pgx.CollectableRow, before ...any) error {
 	k := &r.key
 	return row.Scan(append(before, &r.id, &k.group, &k.owner, &k.tags, (*string)(&k.crowd), &r.rank.a, &r.rank.b,
-		&r.rank.c, &r.turn, &r.n, &r.job, &r.parent, &r.priority, &r.entered)...)
+		&r.rank.c, &r.turn, &r.n, &r.job, &r.parent, &r.priority, &r.entered, &r.due)...)
 }
 
 // addLane adds a row to a source; asked is how many jobs of a lane were asked for. It reports whether the lane is not
@@ -303,7 +303,7 @@ func (v *view) addLane(s *source, r *laneRow, asked int) (another bool) {
 	}
 	if l := s.lanes[len(s.lanes)-1]; r.n != nil {
 		l.jobs = append(l.jobs, &candidate{job.ID(pg.Original(*r.job)), job.ID(pg.Original(*r.parent)), *r.n,
-			*r.priority, *r.entered})
+			*r.priority, *r.entered, *r.due})
 	}
 	return another
 }
@@ -362,7 +362,8 @@ func pick[T any](first bool, a, b T) T {
 	return b
 }
 
-// head returns the first job of a lane in an order that the claim may be granted, nil if there is none.
+// head returns the first job of a lane in an order that the claim may be granted, nil if there is none. It passes over
+// jobs that were promoted for a claim or peek with a later time.
 func (v *view) head(t *terms, l *laneState, o order) (*candidate, error) {
 	_, fresh := v.fresh[l.id]
 	fresh = fresh && v.fresh[l.id] == l
@@ -370,7 +371,7 @@ func (v *view) head(t *terms, l *laneState, o order) (*candidate, error) {
 		var best *candidate
 		for _, c := range l.jobs {
 			worse := best != nil && !o.rank(c, 0).less(o.rank(best, 0))
-			if !worse && !t.taken[c.id] && (fresh || v.changed[c.id] == nil) &&
+			if !worse && !t.taken[c.id] && c.due <= micro(t.now) && (fresh || v.changed[c.id] == nil) &&
 				l.key.held(v.holds, t.now, c) == nil {
 				best = c
 			}
@@ -385,9 +386,11 @@ func (v *view) head(t *terms, l *laneState, o order) (*candidate, error) {
 }
 
 const (
-	selectMoreByTurn = `SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
+	selectMoreByTurn = `SELECT j.n, m.id, m.parent, j.priority, j.entered, j.due
+FROM job_now j JOIN job_made m ON m.n = j.n
 WHERE j.lane = $1 AND j.waits = 1 AND (j.priority, j.n) > ($2, $3) ORDER BY j.priority, j.n LIMIT $4`
-	selectMoreByAge = `SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
+	selectMoreByAge = `SELECT j.n, m.id, m.parent, j.priority, j.entered, j.due
+FROM job_now j JOIN job_made m ON m.n = j.n
 WHERE j.lane = $1 AND j.waits = 1 AND (j.entered, j.n) > ($2, $3) ORDER BY j.entered, j.n LIMIT $4`
 )
 
@@ -407,7 +410,7 @@ func (v *view) deepen(l *laneState, o order) error {
 	more, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*candidate, error) {
 		v.visits++
 		c := new(candidate)
-		err := row.Scan(&c.n, (*string)(&c.id), (*string)(&c.parent), &c.priority, &c.entered)
+		err := row.Scan(&c.n, (*string)(&c.id), (*string)(&c.parent), &c.priority, &c.entered, &c.due)
 		c.id, c.parent = job.ID(pg.Original(string(c.id))), job.ID(pg.Original(string(c.parent)))
 		return c, err
 	})

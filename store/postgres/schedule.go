@@ -80,7 +80,7 @@ func (b *batch) number(w *rules.JobWrite, expected map[job.ID]int) (row int64, c
 }
 
 func newChanged(j *job.Job, n int64, crowd job.ID, now time.Time) *changed {
-	c := &changed{candidate: candidate{j.ID, j.Parent, n, int64(j.Priority), micro(j.Entered)}}
+	c := &changed{candidate: candidate{j.ID, j.Parent, n, int64(j.Priority), micro(j.Entered), micro(j.Due)}}
 	if j.Ended {
 		return c
 	}

@@ -26,6 +26,9 @@ var claimTests = []test{
 	{"never the same job to two of 16 workers", claimParallel},
 	{"a peek forecasts the next jobs and claims none", claimPeek},
 	{"a peek names what keeps a job from being granted", claimReasons},
+	{"a peek names the limits of its own claim", claimPeekLimits},
+	{"a peek with a later time changes nothing", claimPeekLater},
+	{"nothing that was due for a later claim only", claimEarlier},
 	{"starts are counted until a worker reports", claimStarts},
 	{"suspects as the claim asks", claimSuspects},
 	{"suspects after claims without them", claimSuspectsAgain},
@@ -284,6 +287,79 @@ func claimPeek(w *harness) {
 	}
 	same(w, "what is claimed", ids(got), said)
 	same(w, "how many", len(got), 4)
+	w.sound()
+}
+
+// claimPeekLimits peeks at a job of a kind from which the claim takes none, with other limits than the claim before.
+func claimPeekLimits(w *harness) {
+	batch := w.create(w.made(Batch, owner("ann")))[0]
+	limits := func(name string, most int) []job.Limit {
+		return []job.Limit{{Name: "steps", Kind: stepKind, Max: 1}, {Name: name, Kind: batchKind, Max: most}}
+	}
+	peek := func(limits []job.Limit, from ...job.KindState) []job.LimitUse {
+		ask := w.asks("w1", 9, limits)
+		ask.From = from
+		return w.peek(ask, batch.ID).Limits
+	}
+	batches, other := job.KindState{Kind: batchKind, State: waiting}, job.KindState{Kind: stepKind, State: waiting}
+	uses := func(all []job.Limit) []job.LimitUse { return []job.LimitUse{{Limit: all[1]}} }
+	first, second := limits("first", 0), limits("second", 5)
+	same(w, "of its own kind", peek(first, batches), uses(first))
+	same(w, "of another kind", peek(second, other), uses(second))
+	same(w, "of another kind, without limits", peek(nil, other), nil)
+	same(w, "of no kind", peek(first), uses(first))
+	same(w, "of both kinds", peek(second, other, batches), uses(second))
+	same(w, "in another state", peek(first, job.KindState{Kind: batchKind, State: running}), uses(first))
+	w.sound()
+}
+
+// claimPeekLater peeks with a later time at jobs that are not due, and then claims.
+func claimPeekLater(w *harness) {
+	later := w.now().Add(time.Hour)
+	late := w.step(due(later), priority(1), owner("ann"))
+	held := w.step(due(later), priority(2), owner("bob"))
+	free := w.step(priority(3), owner("cid"))
+	w.put(job.Scope{Job: held.ID}, time.Time{})
+	suspect := w.step(due(later), priority(4))
+	w.must(job.Change{Job: suspect.ID, Version: suspect.Version, At: w.now(),
+		Set: job.Fields{Starts: ptr(job.SuspectStarts)}})
+	ask := w.asks("w1", 9, nil)
+	peek := func(at time.Time, of job.Suspects, share int) []job.ID {
+		mine := ask
+		mine.Now, mine.Suspects, mine.Ageing.Share = at, of, share
+		return w.peek(mine, late.ID).Next
+	}
+	for range 2 {
+		for _, share := range []int{0, 1} {
+			same(w, "later", peek(later, job.NoSuspects, share), []job.ID{late.ID, free.ID})
+			same(w, "now", peek(ask.Now, job.NoSuspects, share), []job.ID{free.ID})
+		}
+		same(w, "later, suspects", peek(later, job.OnlySuspects, 0), []job.ID{suspect.ID})
+		same(w, "now, suspects", peek(ask.Now, job.OnlySuspects, 0), nil)
+	}
+	w.release(job.Scope{Job: held.ID})
+	same(w, "claimed", ids(w.claim("w1", 9)), []job.ID{free.ID})
+	w.pass(time.Hour)
+	same(w, "claimed later", ids(w.claim("w1", 9)), []job.ID{late.ID, held.ID, suspect.ID})
+	w.sound()
+}
+
+// claimEarlier claims with a later time and then with an earlier one, as when the clock of a caller is set back.
+func claimEarlier(w *harness) {
+	now := w.now()
+	var jobs []job.Job
+	for _, after := range []time.Duration{time.Hour, time.Hour, time.Minute} {
+		jobs = append(jobs, w.step(due(now.Add(after))))
+	}
+	claim := func(at time.Time, n int) []job.ID {
+		ask := w.asks("w1", n, nil)
+		ask.Now = at
+		return ids(did(w, "claim", func() ([]job.Job, error) { return w.st.Claim(w.Context(), ask) }))
+	}
+	same(w, "later", claim(now.Add(time.Hour), 1), []job.ID{jobs[0].ID})
+	same(w, "earlier", claim(now.Add(time.Minute), 9), []job.ID{jobs[2].ID})
+	same(w, "earlier again", claim(now.Add(time.Minute), 9), nil)
+	same(w, "later again", claim(now.Add(time.Hour), 9), []job.ID{jobs[1].ID})
 	w.sound()
 }
 

@@ -164,6 +164,14 @@ func (p *plain) claim(t *testing.T) {
 		}
 	}
 	p.q.SetHolds(holds)
+	switch p.random.IntN(4) {
+	case 0:
+		other := c
+		other.Now = p.now.Add(time.Duration(p.random.IntN(10)-5) * time.Second)
+		p.q.Peek(&other, "")
+	case 1: // after claims with a later time
+		c.Now = p.now.Add(-time.Duration(p.random.IntN(5)) * time.Second)
+	}
 	said := p.q.Peek(&c, "").Next
 	got := p.q.Claim(&c)
 	if !slices.Equal(said, got) {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"container/heap"
 	"slices"
 	"time"
@@ -17,9 +18,16 @@ func (q *Queue) Claim(c *job.Claim) []job.ID {
 
 // Peek returns what the claim would pick, and what keeps it from picking the job. It changes nothing.
 func (q *Queue) Peek(c *job.Claim, id job.ID) job.Forecast {
-	q.begin(c.Now, c.From, c.Limits, c.Suspects == job.NoSuspects)
+	e, from := q.entries[id], c.From
+	if e != nil && e.claimed {
+		e = nil
+	}
+	if e != nil && !slices.ContainsFunc(from, func(k job.KindState) bool { return k.Kind == e.lane.Kind }) {
+		from = append(slices.Clip(from), e.lane.KindState) // the limits of its kind are those of this claim too
+	}
+	q.begin(c.Now, from, c.Limits, c.Suspects == job.NoSuspects)
 	var f job.Forecast
-	if e := q.entries[id]; e != nil && !e.claimed {
+	if e != nil {
 		f.Limits = q.guards(e.lane)
 		h := q.holdOf(e.lane)
 		if h == nil {
@@ -70,7 +78,7 @@ func (q *Queue) CanChain(id job.ID, inTurn bool, c *job.Chain, now time.Time) bo
 	}
 	from := []job.KindState{e.lane.KindState}
 	q.begin(now, from, c.Limits, false)
-	if e.slot < 0 || len(job.Lacking(e.lane.requires.all(), c.Labels)) > 0 || e.lane.full() != nil ||
+	if e.slot < 0 || e.due > q.now || len(job.Lacking(e.lane.requires.all(), c.Labels)) > 0 || e.lane.full() != nil ||
 		q.holdOf(e.lane) != nil || q.holdOn(e) != nil {
 		return false
 	}
@@ -78,10 +86,12 @@ func (q *Queue) CanChain(id job.ID, inTurn bool, c *job.Chain, now time.Time) bo
 	return first == e || first != nil && !inTurn && first.priority >= e.priority
 }
 
-// begin prepares a claim: what is due waits in its lane, and limits and holds are those of the claim.
+// begin prepares a claim: what is due waits in its lane, and limits and holds are those of the claim. Jobs that are not
+// due wait there too if they were due for a claim or peek with a later time: see grantable.
 func (q *Queue) begin(now time.Time, from []job.KindState, limits []job.Limit, excluding bool) {
 	q.holdAt(now)
-	q.promote(micro(now))
+	q.now = micro(now)
+	q.promote()
 	q.limitAll(from, limits)
 	q.excluding = excluding
 	if !excluding {
@@ -212,8 +222,8 @@ func (q *Queue) next(from []*state) *entry {
 	}
 }
 
-// grantable reports whether nothing blocks an entry of a lane. What is blocked is moved out of the way: the lane, if
-// that blocks all its jobs, or the entry.
+// grantable reports whether an entry of a lane is due and nothing blocks it. What is blocked is moved out of the way:
+// the lane, if that blocks all its jobs, or the entry.
 func (q *Queue) grantable(l *lane, e *entry) bool {
 	if s := l.full(); s != nil {
 		l.moveTo(s.lotFor(l))
@@ -227,7 +237,18 @@ func (q *Queue) grantable(l *lane, e *entry) bool {
 		h.setAside(e)
 		return false
 	}
+	if e.due > q.now {
+		l.remove(e)
+		heap.Push(&q.delayed, e)
+		return false
+	}
 	return true
+}
+
+// compareSuspects is the order of suspects. A peek and the claim that follows it agree on jobs of different kinds too.
+func (e *entry) compareSuspects(other *entry) int {
+	return cmp.Or(cmp.Compare(e.priority, other.priority), cmp.Compare(e.number, other.number),
+		cmp.Compare(e.lane.Kind, other.lane.Kind))
 }
 
 // firstSuspect returns the ready suspect of the best priority that came first, or nil. There are few: no more than
@@ -236,9 +257,9 @@ func (q *Queue) firstSuspect(from []*state) *entry {
 	var first *entry
 	q.visits += int64(len(q.suspect))
 	for e := range q.suspect {
-		better := first == nil || e.priority < first.priority || e.priority == first.priority && e.number < first.number
-		if better && e.slot >= 0 && slices.Contains(from, e.lane.home.state) && e.lane.full() == nil &&
-			q.holdOf(e.lane) == nil && q.holdOn(e) == nil {
+		better := first == nil || e.compareSuspects(first) < 0
+		if better && e.slot >= 0 && e.due <= q.now && slices.Contains(from, e.lane.home.state) &&
+			e.lane.full() == nil && q.holdOf(e.lane) == nil && q.holdOn(e) == nil {
 			first = e
 		}
 	}

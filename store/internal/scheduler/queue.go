@@ -27,7 +27,8 @@ type Queue struct {
 	asked      []*state            // those of the last claim
 	lanes      map[laneKey]*lane
 	ofKind     map[job.Kind]map[*lane]struct{} // the same, by kind
-	delayed    byTime                          // unclaimed, not due yet
+	now        int64                           // of the last claim or peek, microseconds since 1970
+	delayed    byTime                          // unclaimed, not due yet, as far as is known
 	timers     byTime                          // by Expires
 	claimed    []*entry                        // in any order
 	turns      map[string]*turn                // by owner
@@ -359,11 +360,10 @@ func (q *Queue) drop(l *lane) {
 }
 
 // promote moves jobs that have become due into their lanes.
-func (q *Queue) promote(now int64) {
-	for len(q.delayed.entries) > 0 && q.delayed.entries[0].due <= now {
+func (q *Queue) promote() {
+	for len(q.delayed.entries) > 0 && q.delayed.entries[0].due <= q.now {
 		q.visits++
 		e := heap.Pop(&q.delayed).(*entry)
-		e.due = 0
 		e.lane.push(e)
 	}
 }
