@@ -3,6 +3,8 @@ package mem
 import (
 	"cmp"
 	"context"
+	"iter"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
@@ -90,7 +92,7 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 			at = last + step
 		}
 		page, next := rules.NewPage(&q), ""
-		for ; at >= 0 && at < len(s.order); at += step {
+		for at := range s.places(&q, at, step) {
 			s.rows++
 			j, there := s.jobs[s.order[at]]
 			if !there || !q.Matches(&j) {
@@ -104,6 +106,27 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 		}
 		return job.Page{Jobs: page.Jobs, Next: next}, nil
 	})
+}
+
+// places returns the places of the jobs that a query may select, from one on: of all jobs, or of those that its workers
+// have claimed.
+func (s *Store) places(q *job.Query, from, step int) iter.Seq[int] {
+	if q.Worker == "" {
+		return func(yield func(int) bool) {
+			for at := from; at >= 0 && at < len(s.order) && yield(at); at += step {
+			}
+		}
+	}
+	var all []int
+	for _, kind := range s.ledger.ClaimKinds(q.Worker) {
+		for _, c := range s.ledger.ClaimedBy(q.Worker, kind, 0, 1, math.MaxInt) {
+			if at := s.place[c.ID]; (at-from)*step >= 0 {
+				all = append(all, at)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b int) int { return step * cmp.Compare(a, b) })
+	return slices.Values(all)
 }
 
 func (s *Store) those(ids []job.ID) []job.Job {

@@ -17,8 +17,8 @@ func TestCosts(t *testing.T) {
 	storetest.Costs(t, openStore(t, t.TempDir(), Options{NoLog: true}), *costJobs)
 }
 
-// TestCostOfClaimedPage: a page of the jobs of a worker reads no more records than it has jobs. The control is a page
-// of all of them.
+// TestCostOfClaimedPage: a page of the jobs of a worker reads the records and row numbers of its jobs and one more, the
+// first page and one in the middle. The control is a page of all of them.
 func TestCostOfClaimedPage(t *testing.T) {
 	s := openStore(t, t.TempDir(), Options{NoLog: true})
 	ids := make([]string, 1000)
@@ -35,16 +35,23 @@ func TestCostOfClaimedPage(t *testing.T) {
 		}
 		claimed += len(jobs)
 	}
-	steps := func(limit int) int64 {
+	steps := func(limit int, after string) int64 {
 		before, _ := s.Touched()
-		page, err := s.List(t.Context(), job.Query{Worker: "w1", Limit: limit})
+		page, err := s.List(t.Context(), job.Query{Worker: "w1", Limit: limit, After: after})
 		if err != nil || len(page.Jobs) != limit {
 			t.Fatalf("%d jobs, %v", len(page.Jobs), err)
 		}
-		after, _ := s.Touched()
-		return after - before
+		steps, _ := s.Touched()
+		return steps - before
 	}
-	if few, all := steps(10), steps(1000); few > all/3 {
-		t.Errorf("a page of 10 of 1000 jobs takes %d steps, one of all %d", few, all)
+	half, err := s.List(t.Context(), job.Query{Worker: "w1", Limit: 500})
+	if err != nil || half.Next == "" {
+		t.Fatalf("no page follows, %v", err)
+	}
+	all := steps(1000, "")
+	for _, after := range []string{"", half.Next} {
+		if few := steps(10, after); few > all/30 {
+			t.Errorf("a page of 10 of 1000 jobs after %q takes %d steps, one of all %d", after, few, all)
+		}
 	}
 }

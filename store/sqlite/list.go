@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -64,64 +63,6 @@ func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n 
 		})
 	})
 	return orNone(jobs, err)
-}
-
-// listClaimed lists the jobs of workers. The queue has all claims in memory. Of each it looks up the row number, and it
-// reads records in their order until the page is full.
-func (s *Store) listClaimed(ctx context.Context, q *job.Query, from int64) (page job.Page, err error) {
-	ids, err := s.queued(ctx, func(l *ledger.Ledger) []job.ID { return l.ClaimedBy(q.Worker) })
-	if err != nil {
-		return page, err
-	}
-	some := rules.NewPage(q)
-	err = s.read(ctx, "list", "", func(r *reader) error {
-		numbers, err := r.rowsFrom(ids, from, step(q))
-		if err != nil {
-			return err
-		}
-		last := int64(0)
-		for _, n := range numbers {
-			e, err := s.byRow(r, n)
-			if s.leftOut(err) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if e == nil || !q.Matches(&e.job) {
-				continue // it changed meanwhile
-			}
-			if !some.Add(&e.job) {
-				page.Next = strconv.FormatInt(last, 10)
-				break
-			}
-			last = n
-		}
-		return nil
-	})
-	page.Jobs = some.Jobs
-	return page, err
-}
-
-// rowsFrom returns the row numbers of jobs from a row on, in the order of a list. Jobs that were purged have none.
-func (r *reader) rowsFrom(ids []job.ID, from int64, step int) (numbers []int64, err error) {
-	add := func(n int64) {
-		if (n-from)*int64(step) >= 0 {
-			numbers = append(numbers, n)
-		}
-	}
-	for _, id := range ids {
-		if e := r.view.job(id); e != nil {
-			add(e.n)
-			continue
-		}
-		r.rowOf.Text(1, string(id))
-		if err := rows(r.rowOf, func(row *conn.Stmt) error { add(row.GetInt(0)); return nil }); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(numbers, func(a, b int64) int { return step * cmp.Compare(a, b) })
-	return numbers, nil
 }
 
 // queued asks the queue for jobs.

@@ -74,7 +74,8 @@ func Growth(ctx context.Context, st Counted, n int, logf func(format string, arg
 
 // costs is a store that grows: half of the jobs are children of one batch, with one owner; each of the others has an
 // owner of its own. Each tenth job has a message, another tenth an entry in the audit log. Each third one requires
-// labels that no claim of the suite has: 1,000 different sets.
+// labels that no claim of the suite has: 1,000 different sets. For each tenth job, another one is claimed by one of 100
+// other workers.
 type costs struct {
 	ctx   context.Context
 	st    Counted
@@ -98,9 +99,18 @@ func (c *costs) grow(n int) error {
 		var list []job.Created
 		for range min(1000, n-c.n) {
 			list = append(list, c.next())
+			if c.n%10 == 0 {
+				list = append(list, c.other())
+			}
 		}
-		if _, err := c.st.Create(c.ctx, list...); err != nil {
+		created, err := c.st.Create(c.ctx, list...)
+		if err != nil {
 			return err
+		}
+		for _, j := range created {
+			if j.Kind == batchKind && !j.Claimed() {
+				return fmt.Errorf("%s was not claimed when it was created", j.ID)
+			}
 		}
 	}
 	for len(c.busy) < busyJobs {
@@ -142,6 +152,14 @@ func (c *costs) next() job.Created {
 		one.Outbox = []job.Message{{Key: string(j.ID), Job: j.ID, Topic: "mail", Created: c.clock, Due: c.clock}}
 	}
 	return one
+}
+
+// other is a job that another worker claims when it is created.
+func (c *costs) other() job.Created {
+	j, e := job.New(job.Job{ID: job.ID(fmt.Sprint("tst_other_", c.n)), Kind: batchKind, Position: Batch.Start(),
+		Definition: Batch.Hash()}, lifecycle.Owner, "alice", c.tick())
+	return job.Created{Job: j, Event: e, Chain: &job.Chain{Worker: fmt.Sprint("other ", c.n/10%100),
+		Lease: 365 * 24 * time.Hour}}
 }
 
 func (c *costs) id(n int) job.ID { return job.ID(fmt.Sprintf("tst_%08d", n)) }

@@ -17,15 +17,19 @@ func TestCosts(t *testing.T) { storetest.Costs(t, mem.New(), 100_000) }
 type linear struct{ *mem.Store }
 
 func (l linear) Get(ctx context.Context, id job.ID) (job.Job, error) {
+	l.readAll(ctx)
+	return l.Store.Get(ctx, id)
+}
+
+func (l linear) readAll(ctx context.Context) {
 	q := job.Query{Limit: 1000}
 	for {
 		page, err := l.List(ctx, q)
 		if err != nil || page.Next == "" {
-			break
+			return
 		}
 		q.After = page.Next
 	}
-	return l.Store.Get(ctx, id)
 }
 
 // restless is a store whose peeks visit all lanes: a limit that changes with every call is counted anew.
@@ -53,11 +57,21 @@ func (f filtering) AuditHolds(ctx context.Context, seq int64, n int) ([]job.Audi
 	return slices.DeleteFunc(list, func(a job.Audit) bool { return !a.OfHold() }), err
 }
 
+// searching is a store that reads all jobs for those of a worker.
+type searching struct{ *mem.Store }
+
+func (s searching) List(ctx context.Context, q job.Query) (job.Page, error) {
+	if q.Worker != "" {
+		linear(s).readAll(ctx)
+	}
+	return s.Store.List(ctx, q)
+}
+
 // The controls: a store that reads all rows and one that visits all lanes are found, and no other operation of theirs.
 func TestCostsSeeLinearStores(t *testing.T) {
 	for name, st := range map[string]storetest.Counted{
 		"get": linear{mem.New()}, "peek": restless{mem.New(), new(int)},
-		"audit of holds": filtering{mem.New()},
+		"audit of holds": filtering{mem.New()}, "the jobs of a worker": searching{mem.New()},
 	} {
 		faults, err := storetest.Growth(t.Context(), st, 5_000, t.Logf)
 		if err != nil || len(faults) != 1 || !strings.HasPrefix(faults[0], name+" touches ") {

@@ -54,6 +54,18 @@ var costly = []costing{
 			return gives(len(got), 5, err)
 		})
 	}},
+	{name: "overdue, none", run: func(c *costs, count counting) error {
+		return count(func() error {
+			got, err := c.st.Overdue(c.ctx, c.clock, nil, 5)
+			return gives(len(got), 0, err)
+		})
+	}},
+	{name: "the jobs of a worker", run: func(c *costs, count counting) error {
+		return count(func() error {
+			page, err := c.st.List(c.ctx, job.Query{Worker: "w1", Limit: 20})
+			return gives(len(page.Jobs), busyJobs, err)
+		})
+	}},
 	{name: "commit", run: func(c *costs, count counting) error {
 		return count(func() error {
 			_, err := c.change(c.news())

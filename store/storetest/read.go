@@ -25,6 +25,7 @@ var listTests = []test{
 	{"overdue, past a page of others", listOverdueOther},
 	{"overdue, after many that were", listOverduePast},
 	{"by worker", listWorker},
+	{"the jobs of workers in pages", listWorkerPages},
 	{"newest and oldest first", listOrder},
 	{"the page size has bounds", listLimit},
 	{"a cursor stays valid while jobs come and go", listCursor},

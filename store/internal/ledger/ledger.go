@@ -104,8 +104,17 @@ func (l *Ledger) Overdue(now time.Time, kinds []job.Kind, n int) []job.ID {
 // Visits returns how many parts of the queue were visited so far.
 func (l *Ledger) Visits() int64 { return l.queue.Visits() }
 
-// ClaimedBy returns the jobs that are claimed by workers whose names begin with worker, in any order.
-func (l *Ledger) ClaimedBy(worker string) []job.ID { return l.queue.ClaimedBy(worker) }
+// ClaimKinds returns the kinds of the jobs that are claimed by workers whose names begin with worker.
+func (l *Ledger) ClaimKinds(worker string) []job.Kind { return l.queue.ClaimKinds(worker) }
+
+// ClaimedBy returns up to n jobs of a kind that are claimed by workers whose names begin with worker, in order of
+// number: from a number on, upwards (step 1) or downwards (step -1).
+func (l *Ledger) ClaimedBy(worker string, kind job.Kind, from int64, step, n int) []Claimed {
+	return l.queue.ClaimedBy(worker, kind, from, step, n)
+}
+
+// Claimed is a claimed job.
+type Claimed = scheduler.Claimed
 
 // Peek is part of job.Store.
 func (l *Ledger) Peek(c *job.Claim, id job.ID) job.Forecast { return l.queue.Peek(c, id) }

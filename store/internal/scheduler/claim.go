@@ -116,7 +116,6 @@ func (q *Queue) give(e *entry) {
 	l.remove(e)
 	delete(q.suspect, e)
 	e.claimed = true
-	q.addClaimed(e)
 	l.claim(1)
 }
 
@@ -166,7 +165,6 @@ func (q *Queue) takeBack(picked []*entry) {
 	}
 	for _, e := range picked {
 		e.claimed = false
-		q.dropClaimed(e)
 		e.lane.claim(-1)
 		if e.lane.suspect {
 			q.suspect[e] = struct{}{}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stagepost/stagepost/job"
@@ -58,14 +59,13 @@ func TestClaimedJobs(t *testing.T) {
 		q.Put(record(id, "w"), record(id, ""))
 	}
 	q.Put(record("a", ""), record("a", "w"))
-	var got []job.ID
-	for _, e := range q.claimed {
-		got = append(got, e.id)
-		if q.claimed[e.held] != e {
+	for i, e := range q.claimed.entries {
+		if int(e.held) != i {
 			t.Errorf("%s is not where its index is", e.id)
 		}
 	}
-	if len(got) != 2 || got[0] != "c" || got[1] != "a" || len(q.ClaimedBy("w")) != 2 {
-		t.Errorf("%v are claimed, want c and a", got)
+	want := []Claimed{{"a", 'a'}, {"c", 'c'}}
+	if got := q.ClaimedBy("w", "k", 0, 1, 9); !slices.Equal(got, want) || len(q.claimed.entries) != 2 {
+		t.Errorf("%v are claimed, want %v", got, want)
 	}
 }

@@ -41,7 +41,7 @@ func (q *Queue) Load(j *job.Job) {
 	switch {
 	case e.claimed:
 		l.claim(1)
-		q.addClaimed(e)
+		q.addClaim(e, j.Worker)
 	case e.due != 0:
 		q.delayed.Push(e)
 	default:
@@ -65,6 +65,8 @@ func (q *Queue) Loaded() {
 	q.loading, q.last = loading{}, nil
 	heap.Init(&q.delayed)
 	heap.Init(&q.timers)
+	heap.Init(&q.claimed)
+	q.workers.sort()
 	for _, l := range q.lanes {
 		l.tally = nil
 		if len(l.ready) == 0 || l.slot >= 0 {

@@ -120,8 +120,11 @@ func sameIndex(t *testing.T, a, b *Queue) {
 	if got, want := ids(a.Overdue(late, nil, 1000)), ids(b.Overdue(late, nil, 1000)); !slices.Equal(got, want) {
 		t.Errorf("overdue %v, want %v", got, want)
 	}
-	if got, want := ids(a.ClaimedBy("w")), ids(b.ClaimedBy("w")); !slices.Equal(got, want) {
-		t.Errorf("claimed %v, want %v", got, want)
+	for _, worker := range []string{"w", "w1", "w2"} {
+		got, want := a.ClaimedBy(worker, "k", 0, 1, 1000), b.ClaimedBy(worker, "k", 0, 1, 1000)
+		if !slices.Equal(got, want) {
+			t.Errorf("claimed by %s are %v, want %v", worker, got, want)
+		}
 	}
 }
 

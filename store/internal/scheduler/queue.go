@@ -12,8 +12,6 @@ package scheduler
 import (
 	"container/heap"
 	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -30,7 +28,8 @@ type Queue struct {
 	now        int64                           // of the last claim or peek, microseconds since 1970
 	delayed    byTime                          // unclaimed, not due yet, as far as is known
 	timers     byTime                          // by Expires
-	claimed    []*entry                        // in any order
+	claimed    byTime                          // claimed, by the end of the claim
+	workers    claimIndex                      // the same, by worker
 	turns      map[string]*turn                // by owner
 	turn       int64                           // number of jobs granted
 	tally      map[tallyKey]*tally
@@ -89,14 +88,14 @@ type entry struct {
 	due      int64 // 0: at once
 	timer    int64 // 0: none
 	until    int64 // of the claim
-	worker   string
 	lane     *lane
-	aside    *hold // by which the entry is set aside, or nil
-	slot     int32 // index in the lane's heap, or -1
-	late     int32 // index in delayed, or -1
-	held     int32 // index in claimed, or -1
-	tick     int32 // index in timers, or -1
-	children int32 // that came in while the job was there
+	claims   *workerClaims // that it is among, or nil
+	aside    *hold         // by which the entry is set aside, or nil
+	slot     int32         // index in the lane's heap, or -1
+	late     int32         // index in delayed, or -1
+	held     int32         // index in claimed, or -1
+	tick     int32         // index in timers, or -1
+	children int32         // that came in while the job was there
 	priority int16
 	claimed  bool
 	filed    bool // in the lane's order of age
@@ -112,6 +111,8 @@ func New() *Queue {
 		lanes: map[laneKey]*lane{}, ofKind: map[job.Kind]map[*lane]struct{}{},
 		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int32 { return &e.late }},
 		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int32 { return &e.tick }},
+		claimed: byTime{key: func(e *entry) int64 { return e.until }, at: func(e *entry) *int32 { return &e.held }},
+		workers: claimIndex{byKey: map[claimsKey]*workerClaims{}},
 		turns:   map[string]*turn{}, tally: map[tallyKey]*tally{},
 		sets: map[string]*tagSet{}, suspect: map[*entry]struct{}{}, limits: map[job.Kind][]*limit{},
 		given:  map[job.Kind]*givenLimits{},
@@ -170,19 +171,6 @@ func (q *Queue) forget(e *entry) {
 	q.last = nil
 }
 
-// addClaimed adds the entry to the claimed ones, dropClaimed removes it.
-func (q *Queue) addClaimed(e *entry) {
-	e.held = int32(len(q.claimed))
-	q.claimed = append(q.claimed, e)
-}
-
-func (q *Queue) dropClaimed(e *entry) {
-	last := q.claimed[len(q.claimed)-1]
-	q.claimed[e.held], last.held = last, e.held
-	q.claimed[len(q.claimed)-1] = nil
-	q.claimed, e.held = q.claimed[:len(q.claimed)-1], -1
-}
-
 // stay applies a change of a job that stays in its lane.
 func (q *Queue) stay(e *entry, j *job.Job) {
 	if e.claimed && j.Claimed() {
@@ -219,7 +207,8 @@ func (q *Queue) keyIn(batch *entry, j *job.Job) laneKey {
 
 // renew applies a change of a claimed job that stays claimed in its lane.
 func (q *Queue) renew(e *entry, j *job.Job) {
-	e.until, e.worker, e.priority = micro(j.Until), j.Worker, int16(j.Priority)
+	e.priority = int16(j.Priority)
+	q.renewClaim(e, micro(j.Until), j.Worker)
 	if entered := micro(j.Entered); e.entered != entered {
 		e.entered, e.filed = entered, false
 	}
@@ -264,7 +253,7 @@ func (q *Queue) arrange(e *entry, j *job.Job) {
 	switch {
 	case e.claimed:
 		e.lane.claim(1)
-		q.addClaimed(e)
+		q.addClaim(e, j.Worker)
 	case e.due != 0:
 		heap.Push(&q.delayed, e)
 	default:
@@ -277,7 +266,7 @@ func (q *Queue) arrange(e *entry, j *job.Job) {
 func (q *Queue) put(e *entry, l *lane, j *job.Job) {
 	e.lane, e.entered, e.priority = l, micro(j.Entered), int16(j.Priority)
 	e.due, e.until = micro(j.Due), micro(j.Until)
-	e.claimed, e.worker = j.Claimed(), j.Worker
+	e.claimed = j.Claimed()
 	if l.suspect && !e.claimed {
 		q.suspect[e] = struct{}{}
 	}
@@ -301,7 +290,7 @@ func (q *Queue) remove(e *entry) {
 	}
 	if e.claimed {
 		l.claim(-1)
-		q.dropClaimed(e)
+		q.dropClaim(e)
 	}
 	if e.slot >= 0 {
 		l.remove(e)
@@ -381,42 +370,6 @@ func (q *Queue) NextDue() time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(at)
-}
-
-// ClaimedBy returns the jobs that are claimed by workers whose names begin with worker, in any order.
-func (q *Queue) ClaimedBy(worker string) []job.ID {
-	var ids []job.ID
-	q.visits += int64(len(q.claimed))
-	for _, e := range q.claimed {
-		if strings.HasPrefix(e.worker, worker) {
-			ids = append(ids, e.id)
-		}
-	}
-	return ids
-}
-
-// Overdue returns up to n jobs of the kinds (none: of all) whose claim or time in their state had ended at a time.
-func (q *Queue) Overdue(now time.Time, kinds []job.Kind, n int) []job.ID {
-	at := micro(now)
-	var ids []job.ID
-	q.visits += int64(len(q.claimed))
-	for _, e := range q.claimed {
-		if e.until <= at && len(ids) < n && e.of(kinds) {
-			ids = append(ids, e.id)
-		}
-	}
-	q.timers.each(at, func(e *entry) bool {
-		q.visits++
-		if len(ids) < n && !(e.claimed && e.until <= at) && e.of(kinds) {
-			ids = append(ids, e.id)
-		}
-		return len(ids) < n
-	})
-	return ids
-}
-
-func (e *entry) of(kinds []job.Kind) bool {
-	return len(kinds) == 0 || slices.Contains(kinds, e.lane.Kind)
 }
 
 func (q *Queue) tallied(k tallyKey) *tally {
