@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/stagepost/stagepost/internal/headfile"
 )
 
 // Side is one of the two databases of a copy.
@@ -16,6 +18,9 @@ type Side struct {
 	Read     *sql.DB
 	Write    func(ctx context.Context, do func(tx *sql.Tx) error) error
 	Postgres bool
+
+	Installation string         // that it belongs to
+	Head         *headfile.File // beside a file; nil: there is none
 }
 
 // Tables are those that a copy includes, so that a table is after those that it refers to.

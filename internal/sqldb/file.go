@@ -3,9 +3,21 @@ package sqldb
 import (
 	"errors"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
+
+// FileDSN is the data source name of a SQLite file with a write-ahead log. Its transactions wait for each other from
+// their beginning. More pragmas follow, such as synchronous(FULL).
+func FileDSN(path string, pragmas ...string) string {
+	all := slices.Concat(
+		[]string{"busy_timeout(10000)", "journal_mode(WAL)", "foreign_keys(1)", "cache_size(-4096)"}, pragmas)
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?_txlock=immediate&_pragma=" +
+		strings.Join(all, "&_pragma=")
+}
 
 // PrivateFile makes a SQLite file when there is none, for this user only, and takes from one that is there, and from
 // its log, the rights that the store beside it does not give.

@@ -23,12 +23,9 @@ package catalog
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -90,9 +87,7 @@ func (c *Catalog) open(ctx context.Context, path string) (err error) {
 	if err := sqldb.PrivateFile(path); err != nil {
 		return err
 	}
-	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
-		"&_pragma=foreign_keys(1)&_pragma=cache_size(-4096)&_pragma=synchronous(FULL)"
+	dsn := sqldb.FileDSN(path, "synchronous(FULL)")
 	if c.write, err = sql.Open("sqlite", dsn); err != nil {
 		return err
 	}
@@ -120,29 +115,8 @@ func (c *Catalog) upgrade(ctx context.Context) error {
 
 // identify reads the installation that the catalog belongs to, or enters it.
 func (c *Catalog) identify(ctx context.Context) (sequence int64, err error) {
-	fresh := c.o.Installation
-	if fresh == "" {
-		fresh = strings.ToLower(rand.Text())
-	}
-	err = c.tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO meta VALUES (1, ?, 0) ON CONFLICT DO NOTHING", fresh)
-		if err != nil {
-			return err
-		}
-		row := tx.QueryRowContext(ctx, "SELECT installation, sequence FROM meta")
-		if err := row.Scan(&c.installation, &sequence); err != nil {
-			return err
-		}
-		if c.o.Installation != "" && c.o.Installation != c.installation {
-			foreign := headfile.ErrForeign
-			if c.shared != nil {
-				foreign = sqldb.ErrForeign
-			}
-			return fmt.Errorf("%w: its id is %s, and that of this one is %s", foreign, c.installation,
-				c.o.Installation)
-		}
-		return nil
-	})
+	s := c.side()
+	c.installation, sequence, err = s.Identify(ctx, c.o.Installation)
 	return sequence, err
 }
 

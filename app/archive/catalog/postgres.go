@@ -55,23 +55,7 @@ var tables = sqldb.Tables{
 // on either of them, and both belong to one installation. A copy that was interrupted may be repeated.
 // With replace it replaces what the other one has, of any installation.
 func Migrate(ctx context.Context, from, to *Catalog, replace bool) (sqldb.Copied, error) {
-	if !replace && from.installation != to.installation {
-		return sqldb.Copied{}, fmt.Errorf("catalog: %w: its id is %s, and that of the other one is %s",
-			sqldb.ErrForeign,
-			to.installation, from.installation)
-	}
-	all := tables
-	all.Replace = replace
-	c, err := sqldb.Copy(ctx, from.side(), to.side(), all)
-	if err != nil {
-		return c, fmt.Errorf("catalog: %w", err)
-	}
-	var sequence int64
-	err = to.read.QueryRowContext(ctx, "SELECT sequence FROM meta").Scan(&sequence)
-	if err == nil && to.head != nil {
-		to.head.Note(sequence)
-	}
-	return c, err
+	return sqldb.Migrate(ctx, "catalog", from.side(), to.side(), tables, replace)
 }
 
 // Count counts all rows that [Migrate] copies, but those of a new catalog.
@@ -80,5 +64,5 @@ func (c *Catalog) Count(ctx context.Context) (int64, error) {
 }
 
 func (c *Catalog) side() sqldb.Side {
-	return sqldb.Side{Read: c.read, Write: c.tx, Postgres: c.shared != nil}
+	return sqldb.Side{Read: c.read, Write: c.tx, Postgres: c.shared != nil, Installation: c.installation, Head: c.head}
 }

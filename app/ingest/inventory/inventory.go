@@ -21,12 +21,9 @@ package inventory
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -192,14 +189,11 @@ func (i *Inventory) open(ctx context.Context, path, installation string) (err er
 	if err := sqldb.PrivateFile(path); err != nil {
 		return err
 	}
-	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
-		"&_pragma=foreign_keys(1)&_pragma=cache_size(-4096)&_pragma=temp_store(MEMORY)" + layer
+	sync := "synchronous(FULL)"
 	if i.unsynced {
-		dsn += "&_pragma=synchronous(OFF)"
-	} else {
-		dsn += "&_pragma=synchronous(FULL)"
+		sync = "synchronous(OFF)"
 	}
+	dsn := sqldb.FileDSN(path, "temp_store(MEMORY)", sync) + layer
 	if i.write, err = sql.Open("sqlite", dsn); err != nil {
 		return err
 	}
@@ -207,11 +201,8 @@ func (i *Inventory) open(ctx context.Context, path, installation string) (err er
 	if err := i.upgrade(ctx); err != nil {
 		return err
 	}
-	if err := i.identify(ctx, installation); err != nil {
-		return err
-	}
-	var sequence int64
-	if err := i.write.QueryRowContext(ctx, "SELECT sequence FROM meta").Scan(&sequence); err != nil {
+	sequence, err := i.identify(ctx, installation)
+	if err != nil {
 		return err
 	}
 	if i.head, err = headfile.Open(path, i.installation, sequence); err != nil {
@@ -226,28 +217,10 @@ func (i *Inventory) upgrade(ctx context.Context) error {
 }
 
 // identify reads the installation that the inventory belongs to, or enters it.
-func (i *Inventory) identify(ctx context.Context, want string) error {
-	fresh := want
-	if fresh == "" {
-		fresh = strings.ToLower(rand.Text())
-	}
-	return i.tx(ctx, func(tx *change) error {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO meta VALUES (1, ?, 0) ON CONFLICT DO NOTHING",
-			fresh); err != nil {
-			return err
-		}
-		if err := tx.QueryRowContext(ctx, "SELECT installation FROM meta").Scan(&i.installation); err != nil {
-			return err
-		}
-		if want != "" && want != i.installation {
-			foreign := headfile.ErrForeign
-			if i.shared != nil {
-				foreign = sqldb.ErrForeign
-			}
-			return fmt.Errorf("%w: its id is %s, and that of this one is %s", foreign, i.installation, want)
-		}
-		return nil
-	})
+func (i *Inventory) identify(ctx context.Context, want string) (sequence int64, err error) {
+	s := i.side()
+	i.installation, sequence, err = s.Identify(ctx, want)
+	return sequence, err
 }
 
 // Installation gives the id of the installation that the inventory belongs to.

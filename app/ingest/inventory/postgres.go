@@ -27,7 +27,7 @@ func OpenPostgres(ctx context.Context, database, installation string) (*Inventor
 	var err error
 	if i.shared, err = sqldb.Open(ctx, database, shared, sqldb.Options{}); err == nil {
 		i.read = &reader{DB: i.shared.Read, plain: true}
-		err = i.identify(ctx, installation)
+		_, err = i.identify(ctx, installation)
 	}
 	if err != nil {
 		if i.shared != nil {
@@ -55,23 +55,7 @@ var tables = sqldb.Tables{
 // work on either of them, and both belong to one installation. A copy that was interrupted may be repeated.
 // With replace it replaces what the other one has, of any installation.
 func Migrate(ctx context.Context, from, to *Inventory, replace bool) (sqldb.Copied, error) {
-	if !replace && from.installation != to.installation {
-		return sqldb.Copied{}, fmt.Errorf("inventory: %w: its id is %s, and that of the other one is %s",
-			sqldb.ErrForeign,
-			to.installation, from.installation)
-	}
-	all := tables
-	all.Replace = replace
-	c, err := sqldb.Copy(ctx, from.side(), to.side(), all)
-	if err != nil {
-		return c, fmt.Errorf("inventory: %w", err)
-	}
-	var sequence int64
-	err = to.read.QueryRowContext(ctx, "SELECT sequence FROM meta").Scan(&sequence)
-	if err == nil && to.head != nil {
-		to.head.Note(sequence)
-	}
-	return c, err
+	return sqldb.Migrate(ctx, "inventory", from.side(), to.side(), tables, replace)
 }
 
 // Count counts all rows that [Migrate] copies, but those of a new inventory.
@@ -80,8 +64,12 @@ func (i *Inventory) Count(ctx context.Context) (int64, error) {
 }
 
 func (i *Inventory) side() sqldb.Side {
-	return sqldb.Side{Read: i.read.DB, Postgres: i.shared != nil,
+	s := sqldb.Side{Postgres: i.shared != nil, Installation: i.installation, Head: i.head,
 		Write: func(ctx context.Context, do func(tx *sql.Tx) error) error {
 			return i.tx(ctx, func(tx *change) error { return do(tx.Tx) })
 		}}
+	if i.read != nil {
+		s.Read = i.read.DB
+	}
+	return s
 }
