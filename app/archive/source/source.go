@@ -9,6 +9,7 @@ package source
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -72,6 +73,14 @@ type Item struct {
 	Title  string `json:"title,omitempty"`  // for people
 	Person string `json:"person,omitempty"` // id of the person whose it is
 	Data   []byte `json:"data,omitempty"`   // what Fetch needs; opaque to the caller
+}
+
+// Decode reads the data of an item, which is JSON.
+func (i *Item) Decode(to any) error {
+	if err := json.Unmarshal(i.Data, to); err != nil {
+		return &Error{Op: "item " + i.Key, Err: err}
+	}
+	return nil
 }
 
 // Plan lists what is fetched of an activity.

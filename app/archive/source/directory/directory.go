@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -60,29 +59,14 @@ func (s *Source) Check(context.Context) (source.Facts, error) {
 	return f, source.FileError("read "+s.name, err)
 }
 
-// Courses implements [source.Source]. Names that begin with a dot are left out, and those that are not UTF-8, which
-// could not be named in a request.
+// Courses implements [source.Source].
 func (s *Source) Courses(_ context.Context, ids []string) ([]source.Course, error) {
-	list, err := fs.ReadDir(s.root.FS(), ".")
-	if err != nil {
-		return nil, source.FileError("read "+s.name, err)
-	}
-	var out []source.Course
-	for _, e := range list {
-		if e.IsDir() && named(e.Name()) && (ids == nil || slices.Contains(ids, e.Name())) {
-			out = append(out, source.Course{ID: e.Name(), Name: e.Name()})
+	return source.ListDir(s.root.FS(), s.name, ids, func(e fs.DirEntry) string {
+		if !e.IsDir() {
+			return ""
 		}
-	}
-	for _, id := range ids {
-		if !slices.ContainsFunc(out, func(c source.Course) bool { return c.ID == id }) {
-			return nil, &source.Error{Op: "course " + id, Err: fmt.Errorf("%s has no directory %q", s.name, id)}
-		}
-	}
-	return out, nil
-}
-
-func named(course string) bool {
-	return !strings.HasPrefix(course, ".") && !strings.ContainsAny(course, `/\`) && utf8.ValidString(course)
+		return e.Name()
+	}, func(id string) error { return fmt.Errorf("%s has no directory %q", s.name, id) })
 }
 
 // Activities implements [source.Source].
@@ -91,7 +75,7 @@ func (s *Source) Activities(_ context.Context, course string) ([]source.Activity
 	switch {
 	case err != nil:
 		return nil, source.FileError("course "+course, err)
-	case !info.IsDir() || !named(course):
+	case !info.IsDir() || !source.CourseName(course):
 		return nil, &source.Error{Op: "course " + course, Err: errors.New("it is not a directory below the root")}
 	}
 	a := source.Activity{Course: course, ID: course, Module: Module, Name: course, Modified: info.ModTime().UTC()}
@@ -113,14 +97,7 @@ func (s *Source) Archivable(a source.Activity) (reason string) {
 
 // check refuses what is no activity of this source.
 func (s *Source) check(a source.Activity) error {
-	reason := s.Archivable(a)
-	if reason == "" && (a.ID != a.Course || !named(a.ID)) {
-		reason = "it is not a directory below the root"
-	}
-	if reason != "" {
-		return &source.Error{Op: "activity " + a.ID, Code: "unsupported", Err: errors.New(reason)}
-	}
-	return nil
+	return source.CheckSole(a, s.Archivable(a), "it is not a directory below the root")
 }
 
 // walk calls do for each file in the order of the paths, and skip for everything else that is not a directory.
@@ -207,8 +184,8 @@ func (s *Source) Fetch(
 		return err
 	}
 	var at entry
-	if err := json.Unmarshal(item.Data, &at); err != nil {
-		return &source.Error{Op: "item " + item.Key, Err: err}
+	if err := item.Decode(&at); err != nil {
+		return err
 	}
 	name := path.Join(a.ID, string(at.Path))
 	if info, err := s.root.Lstat(name); err != nil {

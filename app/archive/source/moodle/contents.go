@@ -85,8 +85,8 @@ func (contents) fetch(
 ) error {
 	if item.Key != "activity" {
 		var f kept
-		if err := json.Unmarshal(item.Data, &f); err != nil {
-			return &source.Error{Op: "item " + item.Key, Err: err}
+		if err := item.Decode(&f); err != nil {
+			return err
 		}
 		return s.keep(ctx, out, f.Kept, f.content, "")
 	}

@@ -98,8 +98,8 @@ func (f forum) fetch(
 		return f.settings(ctx, s, a, out)
 	}
 	var d discussion
-	if err := json.Unmarshal(item.Data, &d); err != nil {
-		return &source.Error{Op: "item " + item.Key, Err: err}
+	if err := item.Decode(&d); err != nil {
+		return err
 	}
 	var answer struct {
 		Posts []struct {

@@ -249,8 +249,8 @@ func (q quiz) fetch(
 		return q.overview(ctx, s, a, out)
 	}
 	var at attemptItem
-	if err := json.Unmarshal(item.Data, &at); err != nil {
-		return &source.Error{Op: "item " + item.Key, Err: err}
+	if err := item.Decode(&at); err != nil {
+		return err
 	}
 	parts, err := sectionsOf(set)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/edge/fetch"
@@ -85,27 +84,13 @@ func (s *Source) Check(ctx context.Context) (source.Facts, error) {
 
 // Courses implements [source.Source].
 func (s *Source) Courses(_ context.Context, ids []string) ([]source.Course, error) {
-	list, err := fs.ReadDir(s.root.FS(), ".")
-	if err != nil {
-		return nil, source.FileError("read "+s.o.Lists, err)
-	}
-	var out []source.Course
-	for _, e := range list {
+	return source.ListDir(s.root.FS(), s.o.Lists, ids, func(e fs.DirEntry) string {
 		id, ok := strings.CutSuffix(e.Name(), Suffix)
-		if ok && named(id) && e.Type().IsRegular() && (ids == nil || slices.Contains(ids, id)) {
-			out = append(out, source.Course{ID: id, Name: id})
+		if !ok || !e.Type().IsRegular() {
+			return ""
 		}
-	}
-	for _, id := range ids {
-		if !slices.ContainsFunc(out, func(c source.Course) bool { return c.ID == id }) {
-			return nil, &source.Error{Op: "course " + id, Err: fmt.Errorf("%s has no list %s%s", s.o.Lists, id, Suffix)}
-		}
-	}
-	return out, nil
-}
-
-func named(id string) bool {
-	return id != "" && !strings.HasPrefix(id, ".") && !strings.ContainsAny(id, `/\`) && utf8.ValidString(id)
+		return id
+	}, func(id string) error { return fmt.Errorf("%s has no list %s%s", s.o.Lists, id, Suffix) })
 }
 
 // Activities implements [source.Source].
@@ -148,12 +133,8 @@ type entry struct {
 
 // list reads a list, sorted by the names of the files. Its errors name the line.
 func (s *Source) list(ctx context.Context, a source.Activity) ([]entry, error) {
-	reason := s.Archivable(a)
-	if reason == "" && (a.ID != a.Course || !named(a.ID)) {
-		reason = "it is not a list"
-	}
-	if reason != "" {
-		return nil, &source.Error{Op: "activity " + a.ID, Code: "unsupported", Err: errors.New(reason)}
+	if err := source.CheckSole(a, s.Archivable(a), "it is not a list"); err != nil {
+		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -302,8 +283,8 @@ func (s *Source) Fetch(
 		return &source.Error{Op: "activity " + a.ID, Code: "unsupported", Err: errors.New(reason)}
 	}
 	var e entry
-	if err := json.Unmarshal(item.Data, &e); err != nil {
-		return &source.Error{Op: "item " + item.Key, Err: err}
+	if err := item.Decode(&e); err != nil {
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
