@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,9 +105,8 @@ func joined(kinds []job.Kind) string {
 
 // runWork works until a signal comes or the server refuses the worker.
 func (c *commands) runWork(cmd *cobra.Command, s *workFlags) (err error) {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := cli.UntilSignal(cmd.Context())
 	defer stop()
-	defer context.AfterFunc(ctx, stop)() // a second signal ends the program
 	from, err := parseFrom(s.kinds)
 	if err != nil {
 		return cli.Usage(err)
@@ -121,15 +118,11 @@ func (c *commands) runWork(cmd *cobra.Command, s *workFlags) (err error) {
 	defer api.Close()
 	host, _ := os.Hostname() // the default is enough without
 	s.name = cmp.Or(s.name, strings.ToLower(cmp.Or(host, "worker")))
-	parent := cmp.Or(s.temp, os.TempDir())
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return err
-	}
-	temp, err := os.MkdirTemp(parent, "stagepost-work-")
+	temp, remove, err := cli.TempDir(s.temp, "stagepost-work-")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	log := slog.New(slog.NewTextHandler(c.Err, nil))
 	if err := c.RenewCredential(ctx, log); err != nil {
 		return err

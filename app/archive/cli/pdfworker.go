@@ -2,15 +2,11 @@ package archivecli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,9 +55,8 @@ signal ends it at once.`,
 
 // runPDFWorker works until a signal comes or the server refuses the worker.
 func (c *commands) runPDFWorker(cmd *cobra.Command, s *pdfSettings) (err error) {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := cli.UntilSignal(cmd.Context())
 	defer stop()
-	defer context.AfterFunc(ctx, stop)() // a second signal ends the program
 	api, err := c.API()
 	if err != nil {
 		return err
@@ -69,15 +64,11 @@ func (c *commands) runPDFWorker(cmd *cobra.Command, s *pdfSettings) (err error) 
 	defer api.Close()
 	host, _ := os.Hostname() // the default is enough without
 	s.name = cmp.Or(s.name, "pdf-"+strings.ToLower(cmp.Or(host, "worker")))
-	parent := cmp.Or(s.temp, os.TempDir())
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return err
-	}
-	temp, err := os.MkdirTemp(parent, "stagepost-pdf-")
+	temp, remove, err := cli.TempDir(s.temp, "stagepost-pdf-")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	log := slog.New(slog.NewTextHandler(c.Err, nil))
 	box, err := sandbox.Open(ctx, sandbox.Options{Tier: sandbox.Require, Name: "stagepost-" + s.name, Log: log})
 	if err != nil {
@@ -97,6 +88,6 @@ func (c *commands) runPDFWorker(cmd *cobra.Command, s *pdfSettings) (err error) 
 		return err
 	}
 	return pdf.NewWorker(api, pdf.Remote(api, s.name), printer, pdf.WorkerOptions{
-		Name: s.name, Parallel: s.parallel, Grace: s.grace, Temp: filepath.Clean(temp), Log: log,
+		Name: s.name, Parallel: s.parallel, Grace: s.grace, Temp: temp, Log: log,
 	}).Run(ctx)
 }
