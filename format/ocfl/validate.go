@@ -1,6 +1,7 @@
 package ocfl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,37 +99,15 @@ func (c *rootCheck) run(ctx context.Context) error {
 }
 
 func (c *rootCheck) declaration(entries []fs.DirEntry) {
-	var names []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "0=") || strings.Contains(e.Name(), "=ocfl_") {
-			names = append(names, e.Name())
-		}
-	}
-	if len(names) == 0 {
+	names := rootDeclarations.names(entries)
+	switch {
+	case len(names) == 0:
 		c.found("E069", "", "no declaration such as 0=ocfl_1.1")
-		c.spec = specVersion
-		return
-	}
-	if len(names) > 1 {
+	case len(names) > 1:
 		c.found("E076", "", "more than one declaration: %s", strings.Join(names, ", "))
 	}
-	for _, name := range names {
-		spec, ok := strings.CutPrefix(name, rootDeclaration)
-		switch {
-		case !strings.HasPrefix(name, "0="):
-			c.found("E078", name, "declaration does not begin with 0=")
-		case !ok || !slices.Contains(knownSpecs, spec):
-			c.found("E079", name, "declaration names no known version of OCFL")
-		default:
-			c.spec = max(c.spec, spec)
-			if data, err := readLimited(c.dir, name, maxSmallFile); err != nil || string(data) != "ocfl_"+spec+"\n" {
-				c.found("E080", name, "content is not ocfl_%s and a newline", spec)
-			}
-		}
-	}
-	if c.spec == "" {
-		c.spec = specVersion
-	}
+	read := func(name string) ([]byte, error) { return readLimited(c.dir, name, maxSmallFile) }
+	c.spec = cmp.Or(rootDeclarations.check(names, read, c.found), specVersion)
 }
 
 func (c *rootCheck) layoutFile() {

@@ -2,6 +2,7 @@ package ocfl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -71,33 +72,12 @@ func (c *objectCheck) path(elements ...string) string {
 }
 
 func (c *objectCheck) declaration(entries []fs.DirEntry) {
-	var names []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "0=") || strings.Contains(e.Name(), "=ocfl_object") {
-			names = append(names, e.Name())
-		}
-	}
+	names := objectDeclarations.names(entries)
 	if len(names) != 1 {
 		c.found("E003", "", "%d declarations, not one", len(names))
 	}
-	for _, name := range names {
-		spec, ok := strings.CutPrefix(name, objectDeclaration)
-		switch {
-		case !strings.HasPrefix(name, "0="):
-			c.found("E005", name, "declaration does not begin with 0=")
-		case !ok || !slices.Contains(knownSpecs, spec):
-			c.found("E006", name, "declaration names no known version of OCFL")
-		default:
-			c.spec = max(c.spec, spec)
-			if data, err := readLimited(c.root, c.path(name), maxSmallFile); err != nil ||
-				string(data) != "ocfl_object_"+spec+"\n" {
-				c.found("E007", name, "content is not ocfl_object_%s and a newline", spec)
-			}
-		}
-	}
-	if c.spec == "" {
-		c.spec = specVersion
-	}
+	read := func(name string) ([]byte, error) { return readLimited(c.root, c.path(name), maxSmallFile) }
+	c.spec = cmp.Or(objectDeclarations.check(names, read, c.found), specVersion)
 	if c.spec > c.rootSpec {
 		c.found("E081", "", "object of OCFL %s in a storage root of %s", c.spec, c.rootSpec)
 	}
