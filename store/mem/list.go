@@ -92,7 +92,7 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 			at = last + step
 		}
 		page, next := rules.NewPage(&q), ""
-		for at := range s.places(&q, at, step) {
+		for at := range s.positions(&q, at, step) {
 			s.rows++
 			j, there := s.jobs[s.order[at]]
 			if !there || !q.Matches(&j) {
@@ -108,9 +108,9 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 	})
 }
 
-// places returns the places of the jobs that a query may select, from one on: of all jobs, or of those that its workers
-// have claimed.
-func (s *Store) places(q *job.Query, from, step int) iter.Seq[int] {
+// positions returns the positions of the jobs that a query may select, from one on: of all jobs, or of those that its
+// workers have claimed.
+func (s *Store) positions(q *job.Query, from, step int) iter.Seq[int] {
 	if q.Worker == "" {
 		return func(yield func(int) bool) {
 			for at := from; at >= 0 && at < len(s.order) && yield(at); at += step {
