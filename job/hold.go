@@ -80,11 +80,10 @@ func parseScope(text string) (s Scope, ok bool) {
 // Hold prevents claims of the jobs of its scope. A scope has at most one hold.
 type Hold struct {
 	Scope
-	Who     string    `json:"who"`
-	Why     string    `json:"why"`
-	Since   time.Time `json:"since"`
-	Until   time.Time `json:"until,omitzero"` // zero: until it is released
-	Version int64     `json:"version"`        // incremented by every change of any hold
+	Who   string    `json:"who"`
+	Why   string    `json:"why"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"` // zero: until it is released
 	// of the sender, for the audit log alone: no list of holds has it
 	Address string `json:"-"`
 }

@@ -111,7 +111,7 @@ type Claims interface {
 // Holds is the part of a [Store] that keeps the holds. Each change of them is an entry of the audit log in the same
 // commit.
 type Holds interface {
-	// Holds returns all holds, oldest first.
+	// Holds returns all holds, oldest first; those that began at once in the order of their scopes as words.
 	Holds(ctx context.Context) ([]Hold, error)
 
 	// Hold puts a hold on its scope, in place of an earlier one, and returns all holds. Only the audit log has its

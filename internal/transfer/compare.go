@@ -118,7 +118,7 @@ func (p *Part) list() (all []row) {
 	for _, a := range p.Audit {
 		add("audit log", fmt.Sprintf("entry %d", a.Seq), a)
 	}
-	slices.SortFunc(p.Holds, func(a, b job.Hold) int { return cmp.Compare(a.Version, b.Version) })
+	slices.SortFunc(p.Holds, func(a, b job.Hold) int { return cmp.Compare(a.Scope.String(), b.Scope.String()) })
 	for _, h := range p.Holds {
 		add("holds", h.Scope.String(), h)
 	}
@@ -191,7 +191,7 @@ const NumbersAndClock = "numbers and clock"
 // Rows is the number of rows of what a store has once, as [Compare] counts them.
 func (o *Once) Rows() int64 { return int64(len(o.list())) }
 
-// list is what a store has once, as rows. Revised is left out: it only grows, and the holds have it.
+// list is what a store has once, as rows.
 func (o *Once) list() (all []row) {
 	add := func(id string, content any) {
 		all = append(all, row{NumbersAndClock, id, fmt.Sprintf("%#v", content)})

@@ -30,7 +30,6 @@ type Once struct {
 	Posted       int64              // the highest number of a message
 	Audits       int64              // the number of the last entry of the audit log
 	Sealed       job.Hash           // its hash
-	Revised      int64              // the highest version of a hold; some stores forget it with the last hold
 	Clock        job.KeptClock
 }
 

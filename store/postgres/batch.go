@@ -153,7 +153,6 @@ const (
 	countRows     = "row"
 	countMessages = "message"
 	countAudit    = "audit"
-	countHolds    = "hold"
 	countNumbers  = "number of "
 )
 
@@ -171,9 +170,6 @@ func (b *batch) readGiven(p *pgx.Batch) {
 	}
 	if b.needs.Audited {
 		names = append(names, countAudit)
-	}
-	if b.needs.Holds {
-		names = append(names, countHolds)
 	}
 	if len(names) == 0 {
 		return
@@ -207,8 +203,6 @@ func (b *batch) count(name string, n int64, sum []byte) {
 	case countAudit:
 		b.known.Audits = n
 		copy(b.known.Sealed[:], sum)
-	case countHolds:
-		b.known.Revised = n
 	default:
 		b.known.Numbers[job.Kind(pg.Original(name[len(countNumbers):]))] = n
 	}

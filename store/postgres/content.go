@@ -122,7 +122,7 @@ func (c content) Once(ctx context.Context) (o transfer.Once, err error) {
 			return nil
 		})
 		k := b.known.Counters
-		o.Posted, o.Audits, o.Sealed, o.Revised = k.Posted, k.Audits, k.Sealed, k.Revised
+		o.Posted, o.Audits, o.Sealed = k.Posted, k.Audits, k.Sealed
 		return err
 	})
 	return o, err
@@ -189,8 +189,7 @@ func (b *batch) putWhole(j *transfer.Job) error {
 
 // PutOnce is part of transfer.Target.
 func (c content) PutOnce(ctx context.Context, o *transfer.Once) error {
-	all := []counter{{countMessages, o.Posted, []byte{}}, {countAudit, o.Audits, o.Sealed[:]},
-		{countHolds, o.Revised, []byte{}}}
+	all := []counter{{countMessages, o.Posted, []byte{}}, {countAudit, o.Audits, o.Sealed[:]}}
 	for kind, n := range o.Numbers {
 		all = append(all, counter{countNumbers + pg.Stored(string(kind)), n, []byte{}})
 	}

@@ -175,7 +175,7 @@ func (b *batch) holdLanes(p *pgx.Batch) {
 	}
 	for i := range w.Holds {
 		h := &w.Holds[i]
-		added := slices.ContainsFunc(w.Put, func(put job.Hold) bool { return put.Version == h.Version })
+		added := slices.ContainsFunc(w.Put, func(put job.Hold) bool { return put.Scope == h.Scope })
 		if added && h.Until.IsZero() && h.Tag == "" && h.Job == "" && h.Group+h.Owner != "" {
 			p.Queue(`UPDATE lane SET held = true WHERE waiting AND NOT held AND ($1 = '' OR kind = $1) AND
  ($2 = '' OR state = $2) AND ($3 = '' OR grp = $3) AND ($4 = '' OR owner = $4)`, pg.Stored(string(h.Kind)),

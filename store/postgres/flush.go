@@ -280,9 +280,6 @@ func (b *batch) writeGiven(p *pgx.Batch) {
 	if c.Audits != k.Audits {
 		all = append(all, counter{countAudit, c.Audits, bytes.Clone(c.Sealed[:])})
 	}
-	if c.Revised != k.Revised {
-		all = append(all, counter{countHolds, c.Revised, []byte{}})
-	}
 	if len(all) == 0 {
 		return
 	}

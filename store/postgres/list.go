@@ -219,7 +219,7 @@ func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (f job.Forecas
 
 func (r *reader) peek(c *job.Claim, id job.ID) (f job.Forecast, err error) {
 	v := newView(r.ctx, r.q)
-	if v.holds, err = all(r, scanHold, selectHolds+" ORDER BY since, version"); err != nil {
+	if v.holds, err = r.holds(); err != nil {
 		return f, err
 	}
 	r.s.mu.Lock()

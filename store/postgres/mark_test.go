@@ -104,7 +104,7 @@ func TestOpenAfterClose(t *testing.T) {
 // TestMigrationAlone requires that a migration ends when the connection with its lock is lost.
 func TestMigrationAlone(t *testing.T) {
 	m := openStore(t, newDatabase(t), Options{Migrates: true})
-	part := &transfer.Part{Holds: []job.Hold{{Who: "olga", Why: "test", Since: time.Now(), Version: 1}}}
+	part := &transfer.Part{Holds: []job.Hold{{Who: "olga", Why: "test", Since: time.Now()}}}
 	if err := m.Content().Put(t.Context(), part); err != nil {
 		t.Fatal(err)
 	}

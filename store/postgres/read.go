@@ -14,6 +14,7 @@ import (
 )
 
 // reader is a transaction that reads: all its statements find the same state.
+	"github.com/stagepost/stagepost/store/internal/rules"
 type reader struct {
 	ctx context.Context
 	s   *Store
@@ -219,12 +220,12 @@ func (r *reader) tasksOf(of []*record) (map[int64][]job.Task, error) {
 	return found, err
 }
 
-const selectHolds = `SELECT kind, state, grp, owner, tag, job, who, why, since, until, version FROM hold`
+const selectHolds = `SELECT kind, state, grp, owner, tag, job, who, why, since, until FROM hold`
 
 func scanHold(row pgx.CollectableRow) (h job.Hold, err error) {
 	var since, until int64
 	err = row.Scan((*string)(&h.Kind), (*string)(&h.State), &h.Group, &h.Owner, &h.Tag, (*string)(&h.Job), &h.Who,
-		&h.Why, &since, &until, &h.Version)
+		&h.Why, &since, &until)
 	h.Kind, h.State = job.Kind(pg.Original(string(h.Kind))), lifecycle.State(pg.Original(string(h.State)))
 	h.Group, h.Owner, h.Tag = pg.Original(h.Group), pg.Original(h.Owner), pg.Original(h.Tag)
 	h.Job, h.Who, h.Why = job.ID(pg.Original(string(h.Job))), pg.Original(h.Who), pg.Original(h.Why)
@@ -235,7 +236,7 @@ func scanHold(row pgx.CollectableRow) (h job.Hold, err error) {
 // Holds is part of job.Store.
 func (s *Store) Holds(ctx context.Context) (holds []job.Hold, err error) {
 	err = s.read(ctx, "holds", "", func(r *reader) error {
-		holds, err = all(r, scanHold, selectHolds+" ORDER BY since, version")
+		holds, err = r.holds()
 		return err
 	})
 	return holds, err
@@ -248,6 +249,12 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) (entries []job.Audi
 	}
 	err = s.read(ctx, "audit", "", func(r *reader) error {
 		entries, err = r.audit(seq, n)
+func (r *reader) holds() ([]job.Hold, error) {
+	list, err := all(r, scanHold, selectHolds)
+	rules.SortHolds(list)
+	return list, err
+}
+
 		return err
 	})
 	return entries, err
@@ -284,7 +291,7 @@ func (r *reader) audit(seq int64, n int) ([]job.Audit, error) {
 func (s *Store) AuditHolds(ctx context.Context, seq int64, n int) (entries []job.Audit, err error) {
 	err = s.read(ctx, "audit of holds", "", func(r *reader) error {
 		entries, err = all(r, scanAudit, selectAudit+"a > $1 AND event IN ('hold', 'release') AND kind = ''"+
-			" ORDER BY a LIMIT $2", seq, n)
+			" ORDER BY a LIMIT $2", seq, max(n, 0))
 		return err
 	})
 	return entries, err

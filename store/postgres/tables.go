@@ -167,5 +167,4 @@ var holds = table[job.Hold]{"hold", []column[job.Hold]{
 	{name: "why", text: func(h *job.Hold) string { return h.Why }},
 	{name: "since", int: func(h *job.Hold) int64 { return micro(h.Since) }},
 	{name: "until", int: func(h *job.Hold) int64 { return micro(h.Until) }},
-	{name: "version", int: func(h *job.Hold) int64 { return h.Version }},
 }}

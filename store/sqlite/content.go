@@ -115,7 +115,7 @@ func (c content) Once(ctx context.Context) (o transfer.Once, err error) {
 	o.Installation = c.s.installation
 	err = c.s.do(ctx, true, func(l *ledger.Ledger) error {
 		counters, numbers := l.Ends()
-		o.Posted, o.Audits, o.Sealed, o.Revised = counters.Posted, counters.Audits, counters.Sealed, counters.Revised
+		o.Posted, o.Audits, o.Sealed = counters.Posted, counters.Audits, counters.Sealed
 		o.Numbers = maps.Clone(numbers)
 		return nil
 	})

@@ -94,8 +94,7 @@ func (l *loader) rest(c *conn.Conn) error {
 	return err
 }
 
-const selectHolds = "SELECT kind, state, grp, owner, job, who, why, since, until, version, tag, sum FROM hold ORDER " +
-	"BY since, version"
+const selectHolds = "SELECT kind, state, grp, owner, job, who, why, since, until, tag, sum FROM hold"
 
 // getHold reads a hold under the cursor of selectHolds.
 func getHold(s *conn.Stmt) job.Hold {
@@ -103,10 +102,9 @@ func getHold(s *conn.Stmt) job.Hold {
 		Scope: job.Scope{
 			Kind: job.Kind(s.GetText(0)), State: lifecycle.State(s.GetText(1)), Group: s.GetText(2),
 			Owner: s.GetText(3),
-			Job:   job.ID(s.GetText(4)), Tag: s.GetText(10),
+			Job:   job.ID(s.GetText(4)), Tag: s.GetText(9),
 		},
 		Who: s.GetText(5), Why: s.GetText(6), Since: unixMicro(s.GetInt(7)), Until: getTime(s, 8, 0),
-		Version: s.GetInt(9),
 	}
 }
 

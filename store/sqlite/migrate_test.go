@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/storetest"
@@ -38,7 +40,7 @@ INSERT INTO job_data SELECT * FROM new.job_data;
 INSERT INTO job_key SELECT * FROM new.job_key;
 INSERT INTO event SELECT e, job, back, seq, move, at, epoch, actor, cause, note FROM new.event;
 INSERT INTO task SELECT job, name, kind, state, epoch, attempts, done, total, message, data, changed FROM new.task;
-INSERT INTO hold SELECT scope, kind, state, grp, owner, job, who, why, since, until, version FROM new.hold;
+INSERT INTO hold SELECT scope, kind, state, grp, owner, job, who, why, since, until, 1 FROM new.hold;
 INSERT INTO message SELECT m, key, job, topic, body, created, due, attempts, error, settled FROM new.message;
 DETACH new`)
 }
@@ -96,7 +98,7 @@ func TestMigrateFromOne(t *testing.T) {
 		clean(t, s)
 	}
 	if got := texts(t, dir, "SELECT version FROM schema_version ORDER BY version", 1); !cmp.Equal(got,
-		[]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}) {
+		[]string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10"}) {
 		t.Errorf("schema versions %v", got)
 	}
 	fresh := "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema WHERE name NOT LIKE 'storetest%' " +
@@ -150,4 +152,64 @@ func TestMigrationFails(t *testing.T) {
 		t.Error(err)
 	}
 	clean(t, s)
+}
+
+// TestHoldsWithVersion: the holds of an earlier program have a version, and a checksum over it. They are read without
+// both, from its database and from its log; one that is put again has a checksum. The control is a changed hold.
+func TestHoldsWithVersion(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, database), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sql(t, dir, "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied TEXT NOT NULL) STRICT")
+	for v := 1; v < 10; v++ {
+		text, err := migrations.ReadFile(fmt.Sprintf("schema/%03d.sql", v))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sql(t, dir, string(text)+fmt.Sprintf(";INSERT INTO schema_version VALUES (%d, 'long ago')", v))
+	}
+	sql(t, dir, `INSERT INTO hold (scope, kind, state, grp, owner, job, who, why, since, version, sum)
+ VALUES ('group=a', '', '', 'a', '', '', 'ann', 'disk', 5, 7, 1), ('group=b', '', '', 'b', '', '', 'ann', 'disk', 6, 8, 1)`)
+	s := openStore(t, dir, Options{})
+	if _, err := s.Hold(t.Context(), job.Hold{Scope: job.Scope{Group: "b"}, Who: "bob", Since: testTime}); err != nil {
+		t.Fatal(err)
+	}
+	clean(t, s)
+	c, err := conn.Open(filepath.Join(dir, database), conn.ReadWrite, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged, err := c.Prepare(putHold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, text := range []string{"group=c", "", "", "c", "", "", "ann", "disk"} {
+		logged.Text(1+i, text)
+	}
+	logged.Int(9, 7)
+	logged.Null(10)
+	logged.Int(11, 9)
+	logged.Text(12, "")
+	logged.Int(13, 1)
+	if err := logged.Run(); err != nil {
+		t.Fatal(err)
+	}
+	logged.Close()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := texts(t, dir, "SELECT scope || ' ' || who || ' ' || (sum IS NULL) FROM hold ORDER BY scope", 1)
+	if want := []string{"group=a ann 1", "group=b bob 0", "group=c ann 1"}; !cmp.Equal(got, want) {
+		t.Errorf("holds %q, want %q", got, want)
+	}
+	s = openStore(t, dir, Options{})
+	clean(t, s)
+	sql(t, dir, "UPDATE hold SET who = 'eve' WHERE grp = 'b'")
+	s = openStore(t, dir, Options{})
+	defer closeStore(t, s)
+	found := 0
+	if _, _, err := s.Verify(t.Context(), "", lives, func(job.ID, error) { found++ }); err != nil || found != 1 {
+		t.Errorf("control: %d faults, %v", found, err)
+	}
 }

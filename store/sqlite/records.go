@@ -362,7 +362,7 @@ func (r *records) putHold(h *job.Hold) error {
 	}
 	s.Int(9, h.Since.UnixMicro())
 	bindTime(s, 10, 0, h.Until)
-	s.Int(11, h.Version)
+	s.Null(11) // that of an earlier program
 	s.Text(12, h.Tag)
 	s.Int(13, sumHold(h))
 	if f := r.logging(); f != nil {

@@ -60,8 +60,9 @@ const (
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	putTask = `INSERT OR REPLACE INTO task (job, name, kind, state, epoch, attempts, done, total, message, data, changed, sum)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	putHold = `INSERT OR REPLACE INTO hold (scope, kind, state, grp, owner, job, who, why, since, until, version, tag, sum)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	// ?11 is the version of a hold in the log of an earlier program, whose checksum is over it too
+	putHold = `INSERT OR REPLACE INTO hold (scope, kind, state, grp, owner, job, who, why, since, until, tag, sum)
+ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?12, iif(?11 IS NULL, ?13, NULL))`
 	dropHold   = "DELETE FROM hold WHERE scope = ?"
 	putMessage = `INSERT INTO message (key, job, topic, body, created, due, attempts, error, settled, tried, m, sum)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (m) DO UPDATE SET key = excluded.key, job = excluded.job,

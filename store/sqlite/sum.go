@@ -175,7 +175,6 @@ func sumHold(h *job.Hold) int64 {
 	}
 	s.int(h.Since.UnixMicro())
 	s.time(h.Until)
-	s.int(h.Version)
 	return int64(s.end())
 }
 

@@ -95,7 +95,7 @@ func (s *Store) verifyRest(ctx context.Context, wrong func(job.ID, error)) error
 			return err
 		}
 		return each(r.c, selectHolds, func(row *conn.Stmt) error {
-			if h := getHold(row); !sumIs(row, 11, sumHold(&h)) {
+			if h := getHold(row); !sumIs(row, 10, sumHold(&h)) {
 				wrong(damagedJob(mismatch(h.Job, "the hold on "+h.Scope.String())))
 			}
 			return nil

@@ -14,6 +14,7 @@ var holdTests = []test{
 	{"a job's hold concerns the jobs of the batch", holdBatch},
 	{"ends by itself", holdUntil},
 	{"put, replaced, released, listed", holdList},
+	{"oldest first, those of one time by scope", holdOrder},
 	{"releasing what is not held", holdNone},
 	{"two holds on one job", holdTwo},
 	{"a hold by tag concerns who has the tag now", holdTag},
@@ -120,23 +121,43 @@ func holdList(w *harness) {
 	}
 	same(w, "the first stays as it is", holds[0], first[0])
 	same(w, "put", holds[1],
-		job.Hold{Scope: all, Who: "olga", Why: "a test", Since: holds[1].Since, Until: until,
-			Version: holds[1].Version})
+		job.Hold{Scope: all, Who: "olga", Why: "a test", Since: holds[1].Since, Until: until})
 	same(w, "read again", w.holds(), holds)
 	changed := w.hold(job.Hold{Scope: maps, Who: "otto", Why: "another reason", Since: first[0].Since})
 	if len(changed) != 2 || changed[0].Who != "otto" || changed[0].Why != "another reason" {
 		w.Errorf("replaced: %v", changed)
 	}
-	versions := []int64{first[0].Version, holds[1].Version, changed[0].Version}
-	if versions[0] <= 0 || versions[1] <= versions[0] || versions[2] <= versions[1] {
-		w.Errorf("versions %v do not rise with every change", versions)
+	same(w, "after a release", w.release(all), changed[:1])
+}
+
+// holdOrder puts holds of one time in no order, between an older and a younger one.
+func holdOrder(w *harness) {
+	since := w.now()
+	want := []string{"owner=zoe", "everything", "group=Maps", "group=maps", "group=maps owner=bob", "queue=a", "group=a"}
+	for i, s := range []job.Scope{{Group: "maps"}, {Tag: "queue=a"}, {}, {Group: "maps", Owner: "bob"}, {Group: "Maps"},
+		{Group: "a"}, {Owner: "zoe"}} {
+		h := job.Hold{Scope: s, Who: "olga", Why: "a test", Since: since}
+		switch i {
+		case 5:
+			h.Since = since.Add(time.Second)
+		case 6:
+			h.Since = since.Add(-time.Second)
+		}
+		w.hold(h)
 	}
-	left := w.release(all)
-	same(w, "after a release", left, changed[:1])
-	again := w.put(all, time.Time{})
-	if got := again[len(again)-1].Version; got <= versions[2]+1 {
-		w.Errorf("version %d after a release and a new hold, want more than %d: both are changes", got, versions[2]+1)
+	ordered := func(what string) {
+		w.Helper()
+		var got []string
+		for _, h := range w.holds() {
+			got = append(got, h.Scope.String())
+		}
+		same(w, what, got, want)
 	}
+	ordered("in order")
+	w.hold(job.Hold{Scope: job.Scope{}, Who: "otto", Why: "another reason", Since: since})
+	ordered("one in place of an earlier one")
+	w.restart()
+	ordered("opened again")
 }
 
 func holdNone(w *harness) {

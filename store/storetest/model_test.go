@@ -33,7 +33,6 @@ type model struct {
 	posted   int64                  // the highest number of a message
 	audit    []job.Audit
 	holds    []job.Hold
-	revised  int64 // the highest version of a hold
 
 	turn  int64
 	turns map[string]int64      // by owner: the turn of the last grant

@@ -237,11 +237,12 @@ func (m *model) Holds(ctx context.Context) ([]job.Hold, error) {
 
 func (m *model) Hold(ctx context.Context, h job.Hold) ([]job.Hold, error) {
 	return do(m, ctx, func() ([]job.Hold, error) {
-		set(m, &m.revised, m.revised+1)
 		m.note(job.AuditedHold(&h))
-		h.Version, h.Address = m.revised, ""
+		h.Address = ""
 		all := append(m.without(h.Scope), h)
-		slices.SortStableFunc(all, func(a, b job.Hold) int { return a.Since.Compare(b.Since) })
+		slices.SortFunc(all, func(a, b job.Hold) int {
+			return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Scope.String(), b.Scope.String()))
+		})
 		set(m, &m.holds, all)
 		return slices.Clone(all), nil
 	})
@@ -253,7 +254,6 @@ func (m *model) Release(ctx context.Context, h job.Hold) ([]job.Hold, error) {
 		if len(left) == len(m.holds) {
 			return nil, job.Errorf(job.NotFound, "release", "", "no hold on %s", h.Scope)
 		}
-		set(m, &m.revised, m.revised+1)
 		set(m, &m.holds, left)
 		m.note(job.AuditedRelease(&h))
 		return slices.Clone(left), nil

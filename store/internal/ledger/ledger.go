@@ -87,7 +87,6 @@ func (l *Ledger) Ends() (rules.Counters, map[job.Kind]int64) {
 
 // LoadHold adds a hold at the start.
 func (l *Ledger) LoadHold(h job.Hold) {
-	l.known.Revised = max(l.known.Revised, h.Version)
 	l.known.Holds = append(l.known.Holds, h)
 	rules.SortHolds(l.known.Holds)
 	l.queue.SetHolds(l.known.Holds)

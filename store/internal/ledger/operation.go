@@ -49,7 +49,7 @@ func (l *Ledger) write(r Records) error {
 	for _, n := range w.Numbers() {
 		k.Numbers[n.Kind] = n.Number
 	}
-	if k.Revised != w.Counters.Revised {
+	if len(w.Put)+len(w.Released) > 0 {
 		k.Holds = w.Holds
 		l.queue.SetHolds(k.Holds)
 	}

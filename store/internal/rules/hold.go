@@ -1,17 +1,16 @@
 package rules
 
 import (
-	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/stagepost/stagepost/job"
 )
 
 // PutHold puts a hold on its scope, in place of an earlier one. Afterwards, Holds of the writes are all holds.
 func PutHold(w *Writes, h job.Hold) {
-	w.Counters.Revised++
 	w.note(job.AuditedHold(&h))
-	h.Version, h.Address = w.Counters.Revised, ""
+	h.Address = ""
 	w.Put = append(w.Put, h)
 	w.Holds = append(without(w.Holds, h.Scope), h)
 	SortHolds(w.Holds)
@@ -23,7 +22,6 @@ func Release(w *Writes, h job.Hold) error {
 	if len(others) == len(w.Holds) {
 		return job.Errorf(job.NotFound, "release", "", "there is no hold on %s", h.Scope)
 	}
-	w.Counters.Revised++
 	w.Released = append(w.Released, h.Scope)
 	w.note(job.AuditedRelease(&h))
 	w.Holds = others
@@ -37,7 +35,10 @@ func without(holds []job.Hold, s job.Scope) []job.Hold {
 
 // SortHolds sorts holds as [job.Holds] lists them.
 func SortHolds(holds []job.Hold) {
-	slices.SortStableFunc(holds, func(a, b job.Hold) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Version, b.Version))
+	slices.SortFunc(holds, func(a, b job.Hold) int {
+		if n := a.Since.Compare(b.Since); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Scope.String(), b.Scope.String())
 	})
 }

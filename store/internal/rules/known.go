@@ -20,10 +20,9 @@ type Known struct {
 
 // Counters are the ends of what a store numbers.
 type Counters struct {
-	Posted  int64    // highest number of a message
-	Audits  int64    // number of the last entry of the audit log
-	Sealed  job.Hash // its hash
-	Revised int64    // highest version of a hold
+	Posted int64    // highest number of a message
+	Audits int64    // number of the last entry of the audit log
+	Sealed job.Hash // its hash
 }
 
 // record is a job that was read, or why it cannot be.

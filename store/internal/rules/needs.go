@@ -29,7 +29,7 @@ type Needs struct {
 	Numbers []job.Kind // the highest number of each kind
 	Posted  bool       // the highest number of a message
 	Audited bool       // the last entry of the audit log
-	Holds   bool       // all holds, and their version
+	Holds   bool       // all holds
 }
 
 // Reset empties the needs. Their memory is used again.

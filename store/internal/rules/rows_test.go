@@ -59,7 +59,7 @@ func (s *rows) read(n *Needs, k *Known) {
 		k.Audits, k.Sealed = s.counters.Audits, s.counters.Sealed
 	}
 	if n.Holds {
-		k.Holds, k.Revised = s.holds, s.counters.Revised
+		k.Holds = s.holds
 	}
 }
 

@@ -23,7 +23,7 @@ const (
 	Key      Kind = 7  // key, kind, owner, row number
 	Event    Kind = 8  // the columns of event
 	Task     Kind = 9  // the columns of task, beginning with row number and name
-	Hold     Kind = 10 // the columns of hold
+	Hold     Kind = 10 // the columns of hold, and the version that earlier programs wrote
 	DropHold Kind = 11 // scope
 	Message  Kind = 12 // the columns of message
 	Audit    Kind = 13 // the columns of audit
