@@ -138,7 +138,8 @@ type Outbox interface {
 	Messages(ctx context.Context, q MessageQuery) ([]Message, error)
 
 	// Replay schedules settled messages for delivery again, at once and with all attempts: all or none. It returns
-	// them in the order of the keys. An unknown key is NotFound, a pending message Conflict.
+	// them in the order of the keys. An unknown key is NotFound, a pending message Conflict. A key that is repeated in
+	// the call counts once.
 	Replay(ctx context.Context, now time.Time, keys ...string) ([]Message, error)
 }
 

@@ -191,7 +191,10 @@ func (m *model) Messages(ctx context.Context, q job.MessageQuery) ([]job.Message
 func (m *model) Replay(ctx context.Context, now time.Time, keys ...string) ([]job.Message, error) {
 	return do(m, ctx, func() ([]job.Message, error) {
 		var again []job.Message
-		for _, key := range keys {
+		for i, key := range keys {
+			if slices.Contains(keys[:i], key) {
+				continue
+			}
 			one, ok := m.messages[key]
 			switch {
 			case !ok:

@@ -21,6 +21,7 @@ var outboxTests = []test{
 	{"the last deliveries are kept", outboxTried},
 	{"lists, the newest first", outboxList},
 	{"settled messages are delivered again on request", outboxReplay},
+	{"a key that is repeated in a request to deliver again counts once", outboxReplayTwice},
 }
 
 // sends writes a message with a job's news.
@@ -319,5 +320,29 @@ func outboxReplay(w *harness) {
 	taken := w.take(9)
 	same(w, "to be taken", len(taken), 4)
 	same(w, "attempts", taken[3].Attempts, 1)
+	w.sound()
+}
+
+func outboxReplayTwice(w *harness) {
+	j := w.step()
+	for _, name := range []string{"a", "b", "c"} {
+		w.sends(j, name, w.now())
+	}
+	w.settle(job.Message{Key: "a", Settled: job.Delivered}, job.Message{Key: "b", Settled: job.Abandoned})
+	before := w.messages(j.ID)
+	_, err := w.st.Replay(w.Context(), w.now(), "a", "a", "c", "c")
+	w.refused(err, job.Conflict)
+	_, err = w.st.Replay(w.Context(), w.now(), "a", "a", "nothing", "nothing")
+	w.refused(err, job.NotFound)
+	same(w, "after a refusal", w.messages(j.ID), before)
+	got := did(w, "replay", func() ([]job.Message, error) {
+		return w.st.Replay(w.Context(), w.now(), "b", "a", "b", "b", "a")
+	})
+	same(w, "the answer", keys(got), []string{"b", "a"})
+	_, err = w.st.Replay(w.Context(), w.now(), "a")
+	w.refused(err, job.Conflict)
+	w.restart()
+	w.pass(time.Minute)
+	same(w, "to be taken", len(w.take(9)), 3)
 	w.sound()
 }

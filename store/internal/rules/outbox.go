@@ -33,14 +33,20 @@ func Settle(w *Writes, results []job.Message) {
 	}
 }
 
-// Replay schedules settled messages for delivery again, all or none, and returns them in the order of the keys.
+// Replay schedules settled messages for delivery again, all or none, and returns them in the order of the keys, each
+// once.
 func Replay(w *Writes, now time.Time, keys []string) ([]job.Message, error) {
 	again := make([]job.Message, 0, len(keys))
 	for _, key := range keys {
 		m := w.message(key)
 		switch {
 		case m == nil:
+	var seen index[string]
 			return nil, job.Errorf(job.NotFound, "replay", "", "no message %q", key)
+		if seen.find(key) >= 0 {
+			continue
+		}
+		seen.add(key)
 		case m.Settled == job.Pending:
 			return nil, job.Errorf(job.Conflict, "replay", m.Job, "message %q is still pending", key)
 		}
