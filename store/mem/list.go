@@ -35,9 +35,10 @@ func (s *Store) Named(ctx context.Context, part, owner string, n int) ([]job.Job
 		const newest = 10_000
 		n = min(n, mostRows)
 		var found []job.Job
-		at := len(s.order) - 1
+		at, from := len(s.order)-1, s.lastRow // of what is left
 		for rows := 0; at >= 0 && rows < newest && len(found) < n; at-- {
-			j, there := s.jobs[s.order[at]]
+			from = s.order[at].n - 1
+			j, there := s.jobs[s.order[at].id]
 			if !there {
 				continue
 			}
@@ -50,14 +51,14 @@ func (s *Store) Named(ctx context.Context, part, owner string, n int) ([]job.Job
 			s.rows++
 		}
 		if len(found) < n {
-			found = append(found, s.named(part, owner, at, n-len(found))...)
+			found = append(found, s.named(part, owner, from, n-len(found))...)
 		}
 		return ledger.Owned(found, nil)
 	})
 }
 
-// named returns up to n jobs whose id begins with part, newest first, of the first ones up to from in the order of
-// creation: those with the highest ids. It passes over as many jobs as the contract allows.
+// named returns up to n jobs whose id begins with part, newest first, of the rows up to number from: those with the
+// highest ids. It passes over as many jobs as the contract allows.
 func (s *Store) named(part, owner string, from, n int) (found []job.Job) {
 	const most = 10_000
 	first, _ := slices.BinarySearch(s.ids, job.ID(part))
@@ -89,12 +90,12 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 			if err != nil {
 				return job.Page{}, job.Errorf(job.Invalid, "list", "", "bad cursor %q", q.After)
 			}
-			at = last + step
+			at = s.beyond(last, q.Oldest)
 		}
 		page, next := rules.NewPage(&q), ""
 		for at := range s.positions(&q, at, step) {
 			s.rows++
-			j, there := s.jobs[s.order[at]]
+			j, there := s.jobs[s.order[at].id]
 			if !there || !q.Matches(&j) {
 				continue
 			}
@@ -120,13 +121,26 @@ func (s *Store) positions(q *job.Query, from, step int) iter.Seq[int] {
 	var all []int
 	for _, kind := range s.ledger.ClaimKinds(q.Worker) {
 		for _, c := range s.ledger.ClaimedBy(q.Worker, kind, 0, 1, math.MaxInt) {
-			if at := s.place[c.ID]; (at-from)*step >= 0 {
+			if at := s.position(s.place[c.ID]); (at-from)*step >= 0 {
 				all = append(all, at)
 			}
 		}
 	}
 	slices.SortFunc(all, func(a, b int) int { return step * cmp.Compare(a, b) })
 	return slices.Values(all)
+}
+
+// beyond returns where in the order a list goes on after the row with number n.
+func (s *Store) beyond(n int, oldest bool) int {
+	if oldest {
+		return s.position(n + 1)
+	}
+	return s.position(n) - 1
+}
+
+// position returns where in the order the first row is whose number is not below n.
+func (s *Store) position(n int) int {
+	return sort.Search(len(s.order), func(i int) bool { return s.order[i].n >= n })
 }
 
 func (s *Store) those(ids []job.ID) []job.Job {

@@ -21,9 +21,11 @@ type Store struct {
 	rows     int64      // records that were read or written
 	ledger   *ledger.Ledger
 	jobs     map[job.ID]job.Job
-	order    []job.ID // by creation
-	ids      []job.ID // sorted
-	place    map[job.ID]int
+	order    []row // by creation
+	lastRow  int
+	emptied  int            // rows of order whose jobs were purged
+	ids      []job.ID       // sorted
+	place    map[job.ID]int // numbers of rows
 	keys     map[key]job.ID
 	numbers  map[number]job.ID
 	history  map[job.ID][]job.Event
@@ -37,6 +39,12 @@ type Store struct {
 	held     []job.Audit // those of holds
 	clock    job.KeptClock
 	watchers watchers.List
+}
+
+// row is a job in the order of creation. Its number stays the same: it is the cursor of a list.
+type row struct {
+	n  int
+	id job.ID // empty: it was purged
 }
 
 type key struct {

@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/stagepost/stagepost/job"
@@ -12,11 +13,29 @@ func (r *records) children(parent job.ID, most int) int {
 	return min(len(r.family[parent]), most)
 }
 
-// purge removes a job and its messages. It leaves its position in the order empty, so that cursors stay valid.
+// fewEmptied is how many rows without a job are never removed.
+const fewEmptied = 16
+
+// disorder removes a job from the order. Its row stays, empty, until half of the rows are.
+func (r *records) disorder(id job.ID) {
+	at, _ := slices.BinarySearchFunc(r.order, r.place[id], func(o row, n int) int { return cmp.Compare(o.n, n) })
+	r.order[at].id = ""
+	delete(r.place, id)
+	if r.emptied++; r.emptied > fewEmptied && r.emptied > len(r.order)/2 {
+		left := make([]row, 0, len(r.order)-r.emptied)
+		for _, o := range r.order {
+			if o.id != "" {
+				left = append(left, o)
+			}
+		}
+		r.order, r.emptied = left, 0
+	}
+}
+
+// purge removes a job and its messages.
 func (r *records) purge(j *job.Job) {
 	r.rows++
-	r.order[r.place[j.ID]] = ""
-	delete(r.place, j.ID)
+	r.disorder(j.ID)
 	if at, found := slices.BinarySearch(r.ids, j.ID); found {
 		r.ids = slices.Delete(r.ids, at, at+1)
 	}

@@ -93,8 +93,9 @@ func (r *records) job(id job.ID) (job.Job, error) {
 func (r *records) insert(j *job.Job) {
 	r.rows++
 	r.jobs[j.ID] = *j
-	r.place[j.ID] = len(r.order)
-	r.order = append(r.order, j.ID)
+	r.lastRow++
+	r.place[j.ID] = r.lastRow
+	r.order = append(r.order, row{r.lastRow, j.ID})
 	at, _ := slices.BinarySearch(r.ids, j.ID)
 	r.ids = slices.Insert(r.ids, at, j.ID)
 	if j.Parent != "" {
