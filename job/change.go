@@ -202,6 +202,11 @@ func current(j *Job, c *Change) error {
 	case c.Set.Priority != nil && (*c.Set.Priority < FirstPriority || *c.Set.Priority > LastPriority):
 		return Errorf(Invalid, "commit", j.ID, "priority %d is not within 0..99", *c.Set.Priority)
 	}
+	for _, n := range [...]*int{c.Set.Attempts, c.Set.Starts, c.Set.Retries} {
+		if n != nil && (*n < 0 || *n > MostCount) {
+			return Errorf(Invalid, "commit", j.ID, "the count %d is not within 0..%d", *n, MostCount)
+		}
+	}
 	return nil
 }
 
@@ -269,11 +274,8 @@ func words(states []lifecycle.State) string {
 	return text
 }
 
-// mostBytes bounds the size of one job, 1 PiB: the tally of 8,000 such jobs still fits.
-const mostBytes = 1 << 50
-
 // countedBytes returns the size that a record has for n bytes.
-func countedBytes(n int64) int64 { return min(max(n, 0), mostBytes) }
+func countedBytes(n int64) int64 { return min(max(n, 0), MostBytes) }
 
 // New completes the record of a new job: first history entry, version, times. The caller sets ID, Kind, Position,
 // Definition and further fields; the store sets Number, unless the job brings its own.

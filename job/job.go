@@ -28,6 +28,13 @@ const (
 // MostName is how many bytes a key or a name has at most: an idempotency key, an owner, a group, an actor, a worker.
 const MostName = 255
 
+// MostBytes bounds the size of one job, 1 PiB: the tally of 8,000 such jobs still fits.
+const MostBytes = 1 << 50
+
+// MostCount bounds counts that only grow by one: the starts, attempts and retries of a job, the attempts of a task and
+// of a message. They are at least 0.
+const MostCount = 1_000_000_000
+
 // Priorities are 0 to 99; lower goes first.
 const (
 	FirstPriority   = 0

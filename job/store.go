@@ -43,8 +43,9 @@ type Jobs interface {
 	// A new job gets the next number of its kind, or the Number that it brings: any number up to [LastNumber] that is
 	// higher than every earlier one of its kind, including those of purged jobs. The next number follows it. A lower
 	// one is a Conflict, one that is no number Invalid; after LastNumber a job without a number is Refused. So numbers
-	// increase in order of creation. Requires must be as [Required] returns it, else the call is Invalid. All of this
-	// applies to the children of a commit too.
+	// increase in order of creation. Requires must be as [Required] returns it, priority, Bytes and counts within their
+	// bounds ([LastPriority], [MostBytes], [MostCount]), and the event one of the job, else the call is Invalid. All of
+	// this applies to the children of a commit too.
 	Create(ctx context.Context, jobs ...Created) ([]Job, error)
 
 	// Get returns the record, or kind NotFound.
@@ -78,7 +79,8 @@ type Jobs interface {
 	// Commit applies changes, each atomically; a failed one does not stop the others. The error is non-nil only if
 	// the store as a whole failed and the result of all changes is unknown (kind Unavailable): read again before a
 	// retry. Each change sees what the ones before it left. A child that ends, or is no longer ended, changes the
-	// counts and the version of its parent; a parent whose last child ends is due at once.
+	// counts and the version of its parent; a parent whose last child ends is due at once. A priority that is out of
+	// range is Invalid, and so is a count above [MostCount] or below 0: that of the change, a task or a message.
 	Commit(ctx context.Context, changes ...Change) ([]Result, error)
 }
 
@@ -131,7 +133,7 @@ type Outbox interface {
 
 	// Settle records the results of deliveries by Key, in one commit: Settled, Error, Due, Attempts and Tried of each
 	// message are copied, of Tried the last [MostTried]; a nil Tried keeps that of the message. A settled or unknown
-	// message is unchanged.
+	// message is unchanged. If Attempts of one is out of range, the call is Invalid.
 	Settle(ctx context.Context, messages ...Message) error
 
 	// Messages returns a page of messages, newest first, settled or not.
@@ -154,7 +156,8 @@ type AuditLog interface {
 	Audit(ctx context.Context, seq int64, n int) ([]Audit, error)
 
 	// AuditHolds returns up to n entries of holds and releases (see [Audit.OfHold]) after number seq (0: from the
-	// first), oldest first. Their Prev is not set. Its cost does not depend on the number of other entries.
+	// first), oldest first; below 1 there are none. Their Prev is not set. Its cost does not depend on the number of
+	// other entries.
 	AuditHolds(ctx context.Context, seq int64, n int) ([]Audit, error)
 }
 

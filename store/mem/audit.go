@@ -1,9 +1,9 @@
 package mem
 
 import (
-	"cmp"
 	"context"
 	"slices"
+	"sort"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -24,7 +24,7 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error
 			}
 			from = max(0, to+int64(n))
 		} else {
-			to = min(to, from+int64(n))
+			to = from + max(0, min(to-from, int64(n)))
 		}
 		if from >= to {
 			return nil, nil
@@ -37,10 +37,8 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error
 // AuditHolds is part of job.Store.
 func (s *Store) AuditHolds(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
 	return do(s, ctx, func() ([]job.Audit, error) {
-		from, _ := slices.BinarySearchFunc(s.held, seq+1, func(a job.Audit, seq int64) int {
-			return cmp.Compare(a.Seq, seq)
-		})
-		list := slices.Clone(s.held[from:min(from+n, len(s.held))])
+		from := sort.Search(len(s.held), func(i int) bool { return s.held[i].Seq > seq })
+		list := slices.Clone(s.held[from:][:max(0, min(n, len(s.held)-from))])
 		for i := range list {
 			list[i].Prev = job.Hash{}
 		}

@@ -78,7 +78,7 @@ func (s *Store) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
 // Settle is part of job.Store.
 func (s *Store) Settle(ctx context.Context, results ...job.Message) error {
 	o := &operation{needs: func(n *rules.Needs) { n.Settle(results) }}
-	o.apply = func(b *batch) error { rules.Settle(b.writes, results); return nil }
+	o.apply = func(b *batch) error { return rules.Settle(b.writes, results) }
 	return s.do(ctx, "settle", o)
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -156,7 +157,7 @@ func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) (event
 func (r *reader) history(of *record, seq int64, n int) ([]job.Event, error) {
 	limit := any(nil)
 	if n > 0 {
-		limit = n + 1
+		limit = min(n, math.MaxInt-1) + 1
 	}
 	events, err := all(r, func(row pgx.CollectableRow) (job.Event, error) {
 		e, err := scanEntry(row)
@@ -270,9 +271,10 @@ func (r *reader) audit(seq int64, n int) ([]job.Audit, error) {
 		if err != nil {
 			return nil, err
 		}
-		first, most = max(0, last+int64(n)), min(-int64(n), last)
+		back := min(-max(int64(n), -math.MaxInt64), last)
+		first, most = last-back, back
 	}
-	entries, err := all(r, scanAudit, selectAudit+"a >= $1 ORDER BY a LIMIT $2", first, most+1)
+	entries, err := all(r, scanAudit, selectAudit+"a >= $1 ORDER BY a LIMIT $2", first, min(most, math.MaxInt64-1)+1)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) (list []job.Audit, 
 // some of them meanwhile.
 func (r *reader) auditPage(seq int64, n int) (list []job.Audit, err error) {
 	if n < 0 {
-		n = -n
+		n = -max(n, -math.MaxInt)
 		if seq <= 0 {
 			seq = math.MaxInt64
 		}
@@ -89,6 +89,9 @@ func (r *reader) auditPage(seq int64, n int) (list []job.Audit, err error) {
 func (s *Store) AuditHolds(ctx context.Context, seq int64, n int) (list []job.Audit, err error) {
 	err = s.read(ctx, "audit of holds", "", func(r *reader) error {
 		return r.inSnapshot(func() (err error) {
+			if n = max(n, 0); n == 0 {
+				return nil
+			}
 			if list, err = r.auditRows(r.auditHolds, seq, n); err != nil || len(list) == n {
 				return err
 			}

@@ -1,16 +1,22 @@
 package storetest
 
 import (
+	"fmt"
 	"math"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 var boundsTests = []test{
 	{"a job that is not there has no tasks and messages", boundsNoJob},
 	{"no results, or fewer, are none", boundsNone},
 	{"positions far beyond the last", boundsFar},
+	{"more than there are", boundsMany},
+	{"a new job with a number out of range, or an event of another, is Invalid", boundsOfNew},
+	{"a change with a number out of range is Invalid, and the others of the call stay", boundsOfChange},
+	{"a message with a number out of range is Invalid", boundsOfMessage},
 }
 
 func boundsNoJob(w *harness) {
@@ -56,4 +62,143 @@ func boundsFar(w *harness) {
 		return w.st.Overdue(w.Context(), w.clock.Add(100*365*24*time.Hour), nil, math.MaxInt32)
 	}
 	same(w, "overdue", len(did(w, "overdue", overdue)), 0)
+}
+
+func boundsMany(w *harness) {
+	for _, n := range []int{math.MaxInt, math.MaxInt - 1, math.MaxInt32} {
+		free := w.step()
+		w.sends(free, fmt.Sprint(n), w.now())
+		same(w, "forecast", w.peek(w.asks("w1", n, nil), "").Next, []job.ID{free.ID})
+		same(w, "claimed", ids(w.claim("w1", n)), []job.ID{free.ID})
+		same(w, "taken", keys(w.take(n)), []string{fmt.Sprint(n)})
+		w.settle(job.Message{Key: fmt.Sprint(n), Settled: job.Delivered})
+	}
+	j := w.moved(w.step(), lifecycle.Operator, "cancel")
+	w.put(job.Scope{}, time.Time{})
+	audits, events := len(w.audit(0, 9)), len(w.history(j.ID))
+	for _, n := range []int{math.MaxInt, math.MaxInt - 1, math.MinInt, -math.MaxInt} {
+		for _, seq := range []int64{0, 1, math.MaxInt64 - 1, math.MaxInt64} {
+			want := 0
+			switch {
+			case n < 0 && seq != 1:
+				want = audits
+			case n > 0 && seq < 2:
+				want = audits - int(seq)
+			}
+			same(w, fmt.Sprintf("audit of %d entries from %d", n, seq), len(w.audit(seq, n)), want)
+			held := did(w, "audit of holds", func() ([]job.Audit, error) { return w.st.AuditHolds(w.Context(), seq, n) })
+			if n > 0 && seq < 2 != (len(held) == 1) || n < 0 && len(held) > 0 {
+				w.Errorf("audit of %d holds from %d: got %d", n, seq, len(held))
+			}
+		}
+		if n > 0 {
+			all := did(w, "history", func() ([]job.Event, error) { return w.st.History(w.Context(), j.ID, 0, n) })
+			same(w, "history", len(all), events)
+		}
+	}
+}
+
+// tooMany are counts that are out of range.
+var tooMany = []int{-1, math.MinInt32, job.MostCount + 1, math.MaxInt32, math.MaxInt32 + 1, math.MinInt, math.MaxInt}
+
+// boundsOfNew creates each job beside one that could be created, alone and as a child.
+func boundsOfNew(w *harness) {
+	wrong := map[string]func(*job.Created){
+		"a priority below the first": func(c *job.Created) { c.Job.Priority = job.FirstPriority - 1 },
+		"a priority above the last":  func(c *job.Created) { c.Job.Priority = job.LastPriority + 1 },
+		"a priority of 64 bits":      func(c *job.Created) { c.Job.Priority = math.MaxInt },
+		"a negative size":            func(c *job.Created) { c.Job.Bytes = -1 },
+		"a size above the largest":   func(c *job.Created) { c.Job.Bytes = job.MostBytes + 1 },
+		"the event of another":       func(c *job.Created) { c.Event.Job = "tst_other" },
+		"the event of none":          func(c *job.Created) { c.Event.Job = "" },
+	}
+	for _, n := range tooMany {
+		wrong[fmt.Sprint("starts ", n)] = func(c *job.Created) { c.Job.Starts = n }
+		wrong[fmt.Sprint("attempts ", n)] = func(c *job.Created) { c.Job.Attempts = n }
+		wrong[fmt.Sprint("retries ", n)] = func(c *job.Created) { c.Job.Retries = n }
+		wrong[fmt.Sprint("attempts of a message ", n)] = func(c *job.Created) { c.Outbox[0].Attempts = n }
+	}
+	batch := w.create(w.made(Batch, expecting(9)))[0]
+	before := w.snapshot(batch.ID)
+	bad := func(of job.ID, set func(*job.Created)) job.Created {
+		c := w.made(Step, parent(of))
+		c.Outbox = []job.Message{{Key: string(c.Job.ID), Job: c.Job.ID, Topic: "mail", Created: w.clock, Due: w.clock}}
+		set(&c)
+		return c
+	}
+	for name, set := range wrong {
+		if _, err := w.st.Create(w.Context(), w.made(Step), bad("", set)); job.KindOf(err) != job.Invalid {
+			w.Errorf("%s: %v", name, err)
+		}
+		_, err := w.commit(job.Change{Job: batch.ID, Version: batch.Version, At: w.now(),
+			Spawn: []job.Created{bad(batch.ID, set)}})
+		if job.KindOf(err) != job.Invalid {
+			w.Errorf("a child, %s: %v", name, err)
+		}
+	}
+	same(w, "jobs", ids(w.list(job.Query{})), []job.ID{batch.ID})
+	w.unchanged(before)
+	for _, n := range []int{job.FirstPriority, job.LastPriority} {
+		got := w.step(priority(n), sized(job.MostBytes), func(j *job.Job) {
+			j.Starts, j.Attempts, j.Retries = job.MostCount, job.MostCount, job.MostCount
+		})
+		same(w, "at the bounds", got.Priority, n)
+		w.moved(got, lifecycle.Operator, "cancel")
+	}
+	w.sound()
+}
+
+// boundsOfChange makes each change in one call with another one.
+func boundsOfChange(w *harness) {
+	j, other := w.claimed(), w.step()
+	before := w.snapshot(j.ID)
+	for _, n := range tooMany {
+		for name, f := range map[string]func(*job.Change){
+			"attempts": sets(job.Fields{Attempts: &n}), "starts": sets(job.Fields{Starts: &n}),
+			"retries": sets(job.Fields{Retries: &n}),
+			"a task":  func(c *job.Change) { c.Tasks = []job.Task{{Name: "t", Attempts: n, Changed: c.At}} },
+			"a message": func(c *job.Change) {
+				c.Outbox = []job.Message{{Key: "m", Job: j.ID, Topic: "mail", Created: c.At, Due: c.At, Attempts: n}}
+			},
+		} {
+			one := w.move(j, "begin", lifecycle.Worker, f)
+			results := w.commitAll(one, job.Change{Job: other.ID, Version: other.Version, At: w.now(),
+				Set: job.Fields{Message: &name}})
+			if job.KindOf(results[0].Err) != job.Invalid || results[1].Err != nil {
+				w.Errorf("%s, %d: %v, and %v of the other", name, n, results[0].Err, results[1].Err)
+			}
+			if results[1].Err == nil {
+				other = results[1].Job
+			}
+		}
+	}
+	w.unchanged(before)
+	most := job.MostCount
+	got := w.must(w.move(j, "begin", lifecycle.Worker, sets(job.Fields{Attempts: &most, Starts: &most, Retries: &most}),
+		func(c *job.Change) { c.Tasks = []job.Task{{Name: "t", Attempts: most, Changed: c.At}} }))
+	w.restart()
+	same(w, "at the bounds", w.get(j.ID), got)
+	same(w, "a task at the bounds", w.tasks(j.ID)[0].Attempts, most)
+	w.sound()
+}
+
+func boundsOfMessage(w *harness) {
+	j := w.step()
+	w.sends(j, "a", w.now())
+	w.sends(j, "b", w.now())
+	before := w.messages(j.ID)
+	for _, n := range tooMany {
+		err := w.st.Settle(w.Context(), job.Message{Key: "a", Settled: job.Delivered}, job.Message{Key: "b", Attempts: n})
+		if job.KindOf(err) != job.Invalid {
+			w.Errorf("attempts %d: %v", n, err)
+		}
+		same(w, "the messages", w.messages(j.ID), before)
+	}
+	w.settle(job.Message{Key: "b", Attempts: job.MostCount, Due: w.now()})
+	same(w, "at the bounds", w.messages(j.ID)[1].Attempts, job.MostCount)
+}
+
+func (w *harness) audit(seq int64, n int) []job.Audit {
+	w.Helper()
+	return did(w, "audit", func() ([]job.Audit, error) { return w.st.Audit(w.Context(), seq, n) })
 }

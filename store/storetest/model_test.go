@@ -201,6 +201,15 @@ func (m *model) create(c *job.Created) (job.ID, error) {
 	if !inOrder(j.Requires) {
 		return "", job.Errorf(job.Invalid, "create", j.ID, "it requires %q", j.Requires)
 	}
+	switch {
+	case j.Priority < 0, j.Priority > 99, j.Bytes < 0, j.Bytes > 1<<50, !areCounts(j.Starts, j.Attempts, j.Retries):
+		return "", job.Errorf(job.Invalid, "create", j.ID, "a number is out of range")
+	case c.Event.Job != j.ID:
+		return "", job.Errorf(job.Invalid, "create", j.ID, "the event is one of %s", c.Event.Job)
+	}
+	if err := attemptsOf(c.Outbox, nil); err != nil {
+		return "", err
+	}
 	if err := m.number(&j); err != nil {
 		return "", err
 	}
@@ -219,6 +228,25 @@ func (m *model) create(c *job.Created) (job.ID, error) {
 	}
 	m.chain(j.ID, c.Chain, j.Created, true)
 	return j.ID, nil
+}
+
+func areCounts(all ...int) bool {
+	return !slices.ContainsFunc(all, func(n int) bool { return n < 0 || n > 1_000_000_000 })
+}
+
+// attemptsOf checks the attempts of messages and tasks.
+func attemptsOf(messages []job.Message, tasks []job.Task) error {
+	for _, one := range messages {
+		if !areCounts(one.Attempts) {
+			return job.Errorf(job.Invalid, "write", one.Job, "attempts of message %q", one.Key)
+		}
+	}
+	for _, one := range tasks {
+		if !areCounts(one.Attempts) {
+			return job.Errorf(job.Invalid, "write", "", "attempts of task %q", one.Name)
+		}
+	}
+	return nil
 }
 
 // existing finds the job that has the key or the id.
@@ -294,6 +322,9 @@ func (m *model) commit(c *job.Change) (job.Job, error) {
 	}
 	after, event, err := job.Apply(before, c)
 	if err != nil {
+		return before, err
+	}
+	if err := attemptsOf(c.Outbox, c.Tasks); err != nil {
 		return before, err
 	}
 	if err := c.Require.Hold(&before, &after, m.holds, c.At); err != nil {

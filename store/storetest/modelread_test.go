@@ -165,6 +165,9 @@ func (m *model) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
 
 func (m *model) Settle(ctx context.Context, messages ...job.Message) error {
 	_, err := do(m, ctx, func() (bool, error) {
+		if err := attemptsOf(messages, nil); err != nil {
+			return false, err
+		}
 		for _, s := range messages {
 			one, ok := m.messages[s.Key]
 			if !ok || one.Settled != job.Pending {

@@ -1,9 +1,9 @@
 package zookeeper
 
 import (
-	"cmp"
 	"context"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -76,7 +76,7 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error
 			}
 			from = max(0, to+int64(n))
 		} else {
-			to = min(to, from+int64(n))
+			to = from + max(0, min(to-from, int64(n)))
 		}
 		if from >= to {
 			return nil, nil
@@ -88,10 +88,8 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error
 // AuditHolds is part of job.Store.
 func (s *Store) AuditHolds(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
 	return do(s, ctx, func(r *records) ([]job.Audit, error) {
-		from, _ := slices.BinarySearchFunc(r.held, seq+1, func(a job.Audit, seq int64) int {
-			return cmp.Compare(a.Seq, seq)
-		})
-		list := slices.Clone(r.held[from:min(from+n, len(r.held))])
+		from := sort.Search(len(r.held), func(i int) bool { return r.held[i].Seq > seq })
+		list := slices.Clone(r.held[from:][:max(0, min(n, len(r.held)-from))])
 		for i := range list {
 			list[i].Prev = job.Hash{}
 		}

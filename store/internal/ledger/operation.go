@@ -178,7 +178,9 @@ func (l *Ledger) Settle(r Records, messages []job.Message) error {
 	if err := l.read(r); err != nil {
 		return err
 	}
-	rules.Settle(&l.writes, messages)
+	if err := rules.Settle(&l.writes, messages); err != nil {
+		return err
+	}
 	return l.write(r)
 }
 

@@ -32,6 +32,12 @@ func (w *Writes) change(before *job.Job, c *job.Change, from mark) (*job.Job, er
 	if err != nil {
 		return nil, err
 	}
+	if err := checkTasks(c.Job, c.Tasks); err != nil {
+		return nil, err
+	}
+	if err := checkMessages("commit", c.Outbox); err != nil {
+		return nil, err
+	}
 	if entered {
 		j.Event = &j.event
 	}

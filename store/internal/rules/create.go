@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"slices"
-
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -40,9 +38,8 @@ func (w *Writes) create(c *job.Created, of *JobWrite, from mark) (*job.Job, erro
 	if old != nil {
 		return old, nil
 	}
-	if required, err := job.Required(c.Job.Requires...); err != nil || !slices.Equal(required, c.Job.Requires) {
-		return nil, job.Errorf(job.Invalid, "create", c.Job.ID, "it requires %q, which are no labels in order",
-			c.Job.Requires)
+	if err := checkNew(c); err != nil {
+		return nil, err
 	}
 	if err := w.join(&c.Job, of, from); err != nil {
 		return nil, err

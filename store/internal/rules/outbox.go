@@ -17,7 +17,10 @@ func Take(w *Writes, t *job.Taking, due []job.Message) {
 }
 
 // Settle records the results of deliveries.
-func Settle(w *Writes, results []job.Message) {
+func Settle(w *Writes, results []job.Message) error {
+	if err := checkMessages("settle", results); err != nil {
+		return err
+	}
 	for i := range results {
 		r := &results[i]
 		old := w.message(r.Key)
@@ -31,22 +34,23 @@ func Settle(w *Writes, results []job.Message) {
 		}
 		w.put(m)
 	}
+	return nil
 }
 
 // Replay schedules settled messages for delivery again, all or none, and returns them in the order of the keys, each
 // once.
 func Replay(w *Writes, now time.Time, keys []string) ([]job.Message, error) {
 	again := make([]job.Message, 0, len(keys))
-	for _, key := range keys {
-		m := w.message(key)
-		switch {
-		case m == nil:
 	var seen index[string]
-			return nil, job.Errorf(job.NotFound, "replay", "", "no message %q", key)
+	for _, key := range keys {
 		if seen.find(key) >= 0 {
 			continue
 		}
 		seen.add(key)
+		m := w.message(key)
+		switch {
+		case m == nil:
+			return nil, job.Errorf(job.NotFound, "replay", "", "no message %q", key)
 		case m.Settled == job.Pending:
 			return nil, job.Errorf(job.Conflict, "replay", m.Job, "message %q is still pending", key)
 		}

@@ -180,7 +180,7 @@ func (f *fuzz) messages() operation {
 	}
 	results := []job.Message{{Key: keys[0], Settled: job.Delivered}, {Key: keys[1], Settled: job.Abandoned}}
 	return operation{"settle", []func(*Needs, *Known){func(n *Needs, _ *Known) { n.Settle(results) }},
-		func(w *Writes) []error { Settle(w, results); return nil }}
+		func(w *Writes) []error { return []error{Settle(w, results)} }}
 }
 
 func (f *fuzz) commit() operation {
