@@ -125,7 +125,7 @@ func (c *conditions) query(q *job.Query) {
 		c.text = append(c.text, pick(*q.Ended, "j.ended <> 0", "j.ended = 0"))
 	}
 	if !q.Before.IsZero() {
-		c.add("j.changed < %s", q.Before.UnixMicro())
+		c.add("j.changed < %s", micro(q.Before))
 	}
 	if q.Worker != "" {
 		c.add("j.worker ^@ %s AND j.worker <> ''", pg.Stored(q.Worker))

@@ -73,6 +73,8 @@ func TestReadViews(t *testing.T) {
 		{`SELECT string_agg(event || ' by ' || "by", ', ' ORDER BY seq) FROM history WHERE job = 'tst_1'`,
 			"create by operator, begin by worker, next by worker, finish by worker"},
 		{"SELECT scope FROM holds", "group=maps queue=a"},
+		{"SELECT coalesce(moment(0)::text, '-') || ' ' || moment(('-9223372036854775808')::bigint)",
+			"- 1970-01-01 00:00:00+00"},
 		{"SELECT string_agg(key || ' ' || settled, ', ') FROM outbox", "mtst_1 pending, mtst_2 pending"},
 		{"SELECT string_agg(name, ', ' ORDER BY name) FROM tasks", "begin, finish, next"},
 		{"SELECT string_agg(event, ', ' ORDER BY number) FROM audit_list",

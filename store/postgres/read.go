@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,10 +14,10 @@ import (
 	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/internal/rules"
 )
 
 // reader is a transaction that reads: all its statements find the same state.
-	"github.com/stagepost/stagepost/store/internal/rules"
 type reader struct {
 	ctx context.Context
 	s   *Store
@@ -205,16 +207,20 @@ func scanTask(row pgx.CollectableRow) (of taskOf, err error) {
 	return of, err
 }
 
+// byName compares the names themselves: the order of their stored forms is another.
+func byName(a, b taskOf) int { return strings.Compare(a.task.Name, b.task.Name) }
+
 func (r *reader) tasks(of job.ID) (list []job.Task, err error) {
-	rows, err := all(r, scanTask, selectTask+"JOIN job_made m ON m.n = t.job WHERE m.id = $1 ORDER BY t.name",
-		pg.Stored(string(of)))
+	rows, err := all(r, scanTask, selectTask+"JOIN job_made m ON m.n = t.job WHERE m.id = $1", pg.Stored(string(of)))
+	slices.SortFunc(rows, byName)
 	return values(rows, func(t *taskOf) job.Task { return t.task }), err
 }
 
 // tasksOf reads the tasks of records, by their rows.
 func (r *reader) tasksOf(of []*record) (map[int64][]job.Task, error) {
 	found := map[int64][]job.Task{}
-	list, err := all(r, scanTask, selectTask+"WHERE t.job = ANY ($1) ORDER BY t.job, t.name", rowsOf(of))
+	list, err := all(r, scanTask, selectTask+"WHERE t.job = ANY ($1)", rowsOf(of))
+	slices.SortFunc(list, byName)
 	for i := range list {
 		found[list[i].n] = append(found[list[i].n], list[i].task)
 	}
@@ -243,6 +249,12 @@ func (s *Store) Holds(ctx context.Context) (holds []job.Hold, err error) {
 	return holds, err
 }
 
+func (r *reader) holds() ([]job.Hold, error) {
+	list, err := all(r, scanHold, selectHolds)
+	rules.SortHolds(list)
+	return list, err
+}
+
 // Audit is part of job.Store.
 func (s *Store) Audit(ctx context.Context, seq int64, n int) (entries []job.Audit, err error) {
 	if n == 0 {
@@ -250,12 +262,6 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) (entries []job.Audi
 	}
 	err = s.read(ctx, "audit", "", func(r *reader) error {
 		entries, err = r.audit(seq, n)
-func (r *reader) holds() ([]job.Hold, error) {
-	list, err := all(r, scanHold, selectHolds)
-	rules.SortHolds(list)
-	return list, err
-}
-
 		return err
 	})
 	return entries, err

@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"time"
 
 	"github.com/stagepost/stagepost/internal/conn"
@@ -25,10 +27,7 @@ func (s *Store) KeptClock(ctx context.Context) (k job.KeptClock, err error) {
 		const sql = "SELECT what, n FROM given WHERE what IN ('" + givenTrusted + "', '" + givenLatest + "', '" +
 			givenConfirmed + "')"
 		return s.records.try(each(s.records.c, sql, func(row *conn.Stmt) error {
-			at := time.Time{}
-			if n := row.GetInt(1); n != 0 {
-				at = unixMicro(n)
-			}
+			at := keptTime(row.GetInt(1))
 			switch row.GetText(0) {
 			case givenTrusted:
 				k.Trusted = at
@@ -58,15 +57,32 @@ func (r *records) keepClock(k job.KeptClock) error {
 	defer put.Close()
 	for what, at := range map[string]time.Time{givenTrusted: k.Trusted, givenLatest: k.Latest,
 		givenConfirmed: k.Confirmed} {
-		n := int64(0)
-		if !at.IsZero() {
-			n = at.UnixMicro()
-		}
 		put.Text(1, what)
-		put.Int(2, n)
+		put.Int(2, keptNumber(at))
 		if err := put.Run(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// beginning is the stored form of 1970-01-01T00:00:00Z, because 0 is that of the zero time.
+const beginning = math.MinInt64
+
+// keptNumber returns a time of the clock as it is stored; keptTime is the reverse.
+func keptNumber(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return cmp.Or(at.UnixMicro(), beginning)
+}
+
+func keptTime(n int64) time.Time {
+	switch n {
+	case 0:
+		return time.Time{}
+	case beginning:
+		n = 0
+	}
+	return unixMicro(n)
 }

@@ -17,6 +17,7 @@ var boundsTests = []test{
 	{"a new job with a number out of range, or an event of another, is Invalid", boundsOfNew},
 	{"a change with a number out of range is Invalid, and the others of the call stay", boundsOfChange},
 	{"a message with a number out of range is Invalid", boundsOfMessage},
+	{"each time is read as it was written", boundsOfTimes},
 }
 
 func boundsNoJob(w *harness) {
@@ -86,7 +87,7 @@ func boundsMany(w *harness) {
 				want = audits - int(seq)
 			}
 			same(w, fmt.Sprintf("audit of %d entries from %d", n, seq), len(w.audit(seq, n)), want)
-			held := did(w, "audit of holds", func() ([]job.Audit, error) { return w.st.AuditHolds(w.Context(), seq, n) })
+			held := w.auditHolds(seq, n)
 			if n > 0 && seq < 2 != (len(held) == 1) || n < 0 && len(held) > 0 {
 				w.Errorf("audit of %d holds from %d: got %d", n, seq, len(held))
 			}
@@ -188,7 +189,8 @@ func boundsOfMessage(w *harness) {
 	w.sends(j, "b", w.now())
 	before := w.messages(j.ID)
 	for _, n := range tooMany {
-		err := w.st.Settle(w.Context(), job.Message{Key: "a", Settled: job.Delivered}, job.Message{Key: "b", Attempts: n})
+		err := w.st.Settle(w.Context(), job.Message{Key: "a", Settled: job.Delivered},
+			job.Message{Key: "b", Attempts: n})
 		if job.KindOf(err) != job.Invalid {
 			w.Errorf("attempts %d: %v", n, err)
 		}
@@ -196,6 +198,54 @@ func boundsOfMessage(w *harness) {
 	}
 	w.settle(job.Message{Key: "b", Attempts: job.MostCount, Due: w.now()})
 	same(w, "at the bounds", w.messages(j.ID)[1].Attempts, job.MostCount)
+}
+
+// boundsOfTimes writes times that a number may stand for, or that are before the first number.
+func boundsOfTimes(w *harness) {
+	for _, at := range []time.Time{time.Unix(0, 0), time.UnixMicro(1), time.UnixMicro(-1),
+		time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
+		at = at.UTC()
+		what := at.Format(time.RFC3339Nano)
+		c := w.made(Step, func(j *job.Job) { j.Due, j.Deadline, j.Expires = at, at, at })
+		c.Job, c.Event = job.New(c.Job, lifecycle.Owner, "alice", at)
+		m := job.Message{Key: what, Job: c.Job.ID, Topic: what, Created: at, Due: at}
+		c.Outbox = []job.Message{m}
+		want := w.create(c)[0]
+		same(w, "created "+what, want.Entered, at)
+		now := w.now()
+		want = w.must(job.Change{Job: want.ID, Version: want.Version, At: at,
+			Tasks: []job.Task{{Name: "t", Changed: at}}})
+		w.hold(job.Hold{Scope: job.Scope{Group: what}, Who: "olga", Since: at, Until: at})
+		did(w, "note", func() (bool, error) {
+			return true, w.st.Note(w.Context(), job.Audit{At: at, Event: "test", Actor: "alice"})
+		})
+		w.restart()
+		same(w, "the job of "+what, w.get(want.ID), want)
+		same(w, "its history", w.history(want.ID), []job.Event{c.Event})
+		same(w, "its task", w.tasks(want.ID)[0].Changed, at)
+		m.Number = w.messages(want.ID)[0].Number
+		same(w, "its message", w.messages(want.ID), []job.Message{m})
+		last := w.audit(0, -1)[0]
+		same(w, "the entry of the audit log", last.At, at)
+		for _, h := range w.holds() {
+			if h.Group == what {
+				same(w, "the hold", []time.Time{h.Since, h.Until}, []time.Time{at, at})
+			}
+		}
+		past := !at.After(now)
+		if got := w.taken(9, func(t *job.Taking) { t.Topics, t.Now = []string{what}, now }); len(got) == 1 != past {
+			w.Errorf("the message of %s is taken: %v", what, got)
+		}
+		overdue := did(w, "overdue", func() ([]job.Job, error) { return w.st.Overdue(w.Context(), now, nil, 9) })
+		if len(overdue) == 1 != past {
+			w.Errorf("the job of %s is overdue: %v", what, ids(overdue))
+		}
+		if got := w.claim("w1", 1); len(got) == 1 != past {
+			w.Errorf("the job of %s is claimed: %v", what, ids(got))
+		}
+		w.moved(w.get(want.ID), lifecycle.Operator, "cancel")
+	}
+	w.sound()
 }
 
 func (w *harness) audit(seq int64, n int) []job.Audit {

@@ -31,13 +31,14 @@ func clockKept(w *harness) {
 	for i, k := range []job.KeptClock{
 		{Trusted: early, Latest: early.Add(time.Hour)},
 		{Trusted: early.Add(time.Minute), Latest: early.Add(-time.Hour), Confirmed: early.AddDate(1, 0, 0)},
+		{Trusted: time.Unix(0, 0), Latest: time.Unix(0, 0), Confirmed: time.UnixMicro(-1)},
 		{Trusted: early},
 	} {
 		if err := w.st.(job.ClockStore).KeepClock(w.Context(), k); err != nil {
 			w.Fatal(err)
 		}
 		holds(k)
-		if i == 1 {
+		if i == 1 || i == 2 {
 			w.restart()
 			holds(k)
 		}

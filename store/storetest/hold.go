@@ -133,7 +133,9 @@ func holdList(w *harness) {
 // holdOrder puts holds of one time in no order, between an older and a younger one.
 func holdOrder(w *harness) {
 	since := w.now()
-	want := []string{"owner=zoe", "everything", "group=Maps", "group=maps", "group=maps owner=bob", "queue=a", "group=a"}
+	want := []string{"owner=zoe",
+		"everything", "group=Maps", "group=maps", "group=maps owner=bob", "queue=a",
+		"group=a"}
 	for i, s := range []job.Scope{{Group: "maps"}, {Tag: "queue=a"}, {}, {Group: "maps", Owner: "bob"}, {Group: "Maps"},
 		{Group: "a"}, {Owner: "zoe"}} {
 		h := job.Hold{Scope: s, Who: "olga", Why: "a test", Since: since}

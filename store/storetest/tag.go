@@ -129,7 +129,10 @@ func tagClaimed(w *harness) {
 	same(w, "a page of the others", len(w.list(job.Query{Worker: "w", Tag: "queue=0", Limit: 3})), 3)
 }
 
-var textTests = []test{{"of any bytes are read as they were written, or refused as Invalid", textsKept}}
+var textTests = []test{
+	{"of any bytes are read as they were written, or refused as Invalid", textsKept},
+	{"tasks are listed in the order of their names", textsOrdered},
+}
 
 // oddTexts are texts that JSON or a database may change: bytes that are not UTF-8, half surrogates, noncharacters,
 // control characters, and texts in the form of escapes.
@@ -309,4 +312,30 @@ var textsOfAudit = map[string]func(*job.Audit, string){
 	"object":  func(a *job.Audit, t string) { a.Object = t },
 	"address": func(a *job.Audit, t string) { a.Address = t },
 	"note":    func(*job.Audit, string) {},
+}
+
+// textsOrdered has names whose order as bytes is not that of their characters, or of a form that a database accepts.
+func textsOrdered(w *harness) {
+	j := w.claimed()
+	names := slices.Concat(oddTexts,
+		[]string{"a", "B", "b", "a\U0010ffff", "a\uffff", "\xff", "\u00e9", "e", "f", "a b", "a\x01", "\x7f"})
+	var want []string
+	for i, name := range names {
+		c := job.Change{Job: j.ID, Version: w.get(j.ID).Version, At: w.now(), Keep: true,
+			Tasks: []job.Task{{Name: name, Total: int64(i)}}}
+		switch _, err := w.commit(c); job.KindOf(err) {
+		case "":
+			want = append(want, name)
+		case job.Invalid: // a store may refuse what is not UTF-8
+		default:
+			w.Errorf("%q: %v", name, err)
+		}
+	}
+	slices.Sort(want)
+	w.restart()
+	var got []string
+	for _, t := range w.tasks(j.ID) {
+		got = append(got, t.Name)
+	}
+	same(w, "names", got, want)
 }

@@ -10,6 +10,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"container/heap"
 	"maps"
 	"time"
@@ -426,11 +427,12 @@ func (q *Queue) Visits() int64 { return q.visits }
 // Live returns the number of jobs that have not ended.
 func (q *Queue) Live() int { return len(q.entries) }
 
+// micro returns microseconds since 1970, 0 for the zero time. 1970-01-01T00:00:00Z counts as a microsecond earlier.
 func micro(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
-	return t.UnixMicro()
+	return cmp.Or(t.UnixMicro(), -1)
 }
 
 // earlier returns the smaller of two times of which 0 means none.
