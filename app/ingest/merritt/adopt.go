@@ -197,7 +197,7 @@ func (p *pass) begin(ctx context.Context, s *merritt.Seen, j *job.Job) error {
 	}
 	p.again = true
 	*j = results[0].Job
-	return p.walk(ctx, s, j, []step{{record.Begin, lifecycle.Worker}})
+	return p.walk(ctx, s, j, []step{{record.Begin, lifecycle.Worker}}, noted+" "+s.Message)
 }
 
 // group returns the group of the jobs of a profile, "" of one that is unknown.

@@ -367,24 +367,37 @@ func (p *pass) follow(ctx context.Context, s *merritt.Seen) error {
 	if j.State == s.State {
 		return nil
 	}
-	route := path(p.engine.Life(j.Kind), j.Position, s.State)
-	if route == nil {
-		return p.restore(ctx, s, &j)
+	life := p.engine.Life(j.Kind)
+	if route := path(life, j.Position, s.State); route != nil {
+		return p.walk(ctx, s, &j, route, noted+" "+s.Message)
 	}
-	return p.walk(ctx, s, &j, route)
+	if reenters(life, &j, s.State) {
+		return p.retry(ctx, s, &j)
+	}
+	return p.restore(ctx, s, &j, fmt.Sprintf("which no event of %s leads to", j.State))
 }
 
-// walk moves a record along a route. If that is refused twice, the nodes are given the state of the record.
-func (p *pass) walk(ctx context.Context, s *merritt.Seen, j *job.Job, route []step) error {
-	err := p.commit(ctx, j, route, strings.TrimSpace("in Merritt: "+s.Message))
+// noted begins the note of an event that a program of Merritt caused, before the message of the status.
+const noted = "in Merritt:"
+
+// walk moves a record along a route. If that is refused twice, and time does not change it, the nodes are given the
+// state of the record.
+func (p *pass) walk(ctx context.Context, s *merritt.Seen, j *job.Job, route []step, note string) error {
+	err := p.commit(ctx, j, route, strings.TrimSpace(note))
 	if job.KindOf(err) != job.Refused {
 		return err
 	}
-	if _, was := p.before(s.Node, refusedText(s, err)); !was { // it may be a matter of time
-		p.find(s.Node, "%s", refusedText(s, err))
+	text := refusedText(s, err)
+	_, was := p.before(s.Node, text)
+	temporary, failed := p.temporary(ctx, j)
+	switch {
+	case failed != nil:
+		return failed
+	case !was || temporary:
+		p.find(s.Node, "%s", text)
 		return nil
 	}
-	return p.restore(ctx, s, j)
+	return p.restore(ctx, s, j, "which is refused: "+job.Reason(err))
 }
 
 // commit commits the events of a route, each at the version of the record that the one before has left.
@@ -424,23 +437,6 @@ func (p *pass) gone(ctx context.Context, s *merritt.Seen, j *job.Job) error {
 
 func refusedText(s *merritt.Seen, err error) string {
 	return fmt.Sprintf("it became %s in Merritt, which is refused: %s", s.State, job.Reason(err))
-}
-
-// restore gives the nodes the state of the record: a program of Merritt made a change that the lifecycle does not have.
-func (p *pass) restore(ctx context.Context, s *merritt.Seen, j *job.Job) error {
-	if s.Locked {
-		p.find(s.Node, "it became %s in Merritt, which no event of %s leads to; a worker has it", s.State, j.State)
-		return nil
-	}
-	done, err := p.link.Restore(ctx, j, s)
-	if err != nil || !done {
-		return err
-	}
-	p.o.Log.Warn("a change in Merritt that the lifecycle does not have was undone", "node", s.Node, "job", j.ID,
-		"from", j.State, "to", s.State)
-	return p.engine.Operator().Audit(ctx, operator.Entry{Actor: merritt.Actor, Event: "restore", Object: string(j.ID),
-		Note: fmt.Sprintf("%s became %s in Merritt, which no event of %s leads to: it is %s again", s.Node, s.State,
-			j.State, j.State)})
 }
 
 // step is one event of a route.

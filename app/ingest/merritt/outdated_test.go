@@ -92,13 +92,13 @@ func TestOutdatedRestore(t *testing.T) {
 	seen := h.read(h.known())
 	now := h.get(j.ID)
 	h.ok(h.program.Move(id, "Completed", ""))
-	done, err := h.f.link.Restore(t.Context(), &now, &seen[0])
+	done, err := h.f.link.Restore(t.Context(), &now, &seen[0], "")
 	h.ok(err)
 	if s := h.program.Status("/jobs/" + id); done || s != "Completed" {
 		t.Errorf("the nodes of Merritt became %s", s)
 	}
 	seen = h.read(h.known()) // the control
-	if done, err := h.f.link.Restore(t.Context(), &now, &seen[0]); err != nil || !done {
+	if done, err := h.f.link.Restore(t.Context(), &now, &seen[0], ""); err != nil || !done {
 		t.Errorf("nodes that were not written since are not restored: %v", err)
 	}
 }

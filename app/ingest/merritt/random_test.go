@@ -102,6 +102,8 @@ func (p *player) act(id job.ID) string {
 		return "retry"
 	case j.State == record.Failed && n < 8:
 		return theirs("requeue in Merritt", p.program.Requeue(node, string(j.Origin)))
+	case j.State == record.Failed && n == 8:
+		return theirs("pending in Merritt", p.program.Move(node, "Pending", ""))
 	case j.State == record.Held && n < 5:
 		p.do(id, record.Release, lifecycle.Operator)
 		return "release"

@@ -268,10 +268,13 @@ func (r *reading) requests(ctx context.Context) error {
 	return nil
 }
 
-// Restore gives nodes the state of their record, after a change by another program that the lifecycle does not have. A
-// worker that has locked them is left alone, and so are nodes whose status has been written since they were read. It
-// reports whether the nodes were changed.
-func (l *Link) Restore(ctx context.Context, j *job.Job, s *Seen) (bool, error) {
+// Success is the message of a status after work that succeeded.
+const Success = layout.MessageSuccess
+
+// Restore gives nodes the state of their record, with a message, after a change by another program that the record does
+// not follow. A worker that has locked them is left alone, and so are nodes whose status has been written since they
+// were read. It reports whether the nodes were changed.
+func (l *Link) Restore(ctx context.Context, j *job.Job, s *Seen, message string) (bool, error) {
 	_, q := l.now()
 	if q == nil {
 		return false, errDetached
@@ -279,12 +282,15 @@ func (l *Link) Restore(ctx context.Context, j *job.Job, s *Seen) (bool, error) {
 	var err error
 	switch j.Kind {
 	case l.m.Job:
-		err = q.ResetJob(ctx, layout.JobID(s.Node), s.status, state(j.State), layout.ClampPriority(j.Priority))
+		want := layout.JobStatus{Status: state(j.State), Last: state(j.LastOK), Message: message}
+		err = q.ResetJob(ctx, layout.JobID(s.Node), s.status, want, layout.ClampPriority(j.Priority))
 	case l.m.Batch:
-		err = q.ResetBatch(ctx, layout.BatchID(s.Node), s.status, state(j.State))
+		want := layout.BatchStatus{Status: state(j.State), Message: message}
+		err = q.ResetBatch(ctx, layout.BatchID(s.Node), s.status, want)
 	default:
+		want := layout.BatchStatus{Status: state(j.State), Message: message}
 		in, id := requestOf(s.Node)
-		err = q.ResetRequest(ctx, in, id, s.status, state(j.State))
+		err = q.ResetRequest(ctx, in, id, s.status, want)
 	}
 	switch {
 	case errors.Is(err, queue.ErrLocked), errors.Is(err, queue.ErrChanged), errors.Is(err, queue.ErrNotFound):

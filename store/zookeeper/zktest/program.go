@@ -64,6 +64,18 @@ func (p *Program) Status(path string) string {
 	return s
 }
 
+// Message returns the message of the status of a batch, job or access request, "" if there is none.
+func (p *Program) Message(path string) string {
+	s, _ := p.object(path + "/status")["message"].(string)
+	return s
+}
+
+// Last returns the last successful state of a job, "" if there is none.
+func (p *Program) Last(id string) string {
+	s, _ := p.object("/jobs/" + id + "/status")["last_successful_status"].(string)
+	return s
+}
+
 func (p *Program) object(path string) map[string]any {
 	o := map[string]any{}
 	_ = json.Unmarshal([]byte(p.Text(path)), &o)

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -8,10 +9,10 @@ import (
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
 )
 
-// ResetJob gives a job a state and a priority, whatever the table has, for a caller whose record decides. version is
-// that of the status that the caller has read. The error is ErrLocked while a worker has the job, and ErrChanged if the
-// status was written since.
-func (q *Queue) ResetJob(ctx context.Context, id layout.JobID, version int32, state layout.Status,
+// ResetJob gives a job a state with its message, the last successful state, unless it is "", and a priority, whatever
+// the table has, for a caller whose record decides. version is that of the status that the caller has read. The error
+// is ErrLocked while a worker has the job, and ErrChanged if the status was written since.
+func (q *Queue) ResetJob(ctx context.Context, id layout.JobID, version int32, want layout.JobStatus,
 	priority int) error {
 	j, err := q.Job(ctx, id)
 	if err != nil {
@@ -21,13 +22,13 @@ func (q *Queue) ResetJob(ctx context.Context, id layout.JobID, version int32, st
 		return err
 	}
 	next := j.Status
-	next.Status = state
+	next.Status, next.Message, next.Last = want.Status, want.Message, cmp.Or(want.Last, next.Last)
 	_, err = q.moveJob(ctx, j, next, Results{Priority: &priority}, session.Absent(id.Lock()))
 	return err
 }
 
-// ResetBatch gives a batch a state, as ResetJob.
-func (q *Queue) ResetBatch(ctx context.Context, id layout.BatchID, version int32, state layout.Status) error {
+// ResetBatch gives a batch a state with its message, as ResetJob.
+func (q *Queue) ResetBatch(ctx context.Context, id layout.BatchID, version int32, want layout.BatchStatus) error {
 	b, err := q.Batch(ctx, id)
 	if err != nil {
 		return err
@@ -36,7 +37,7 @@ func (q *Queue) ResetBatch(ctx context.Context, id layout.BatchID, version int32
 		return err
 	}
 	next := b.Status
-	next.Status = state
+	next.Status, next.Message = want.Status, want.Message
 	p := q.Plan()
 	if err := p.Batch(ctx, b, next, Free); err != nil {
 		return err
@@ -45,9 +46,9 @@ func (q *Queue) ResetBatch(ctx context.Context, id layout.BatchID, version int32
 	return err
 }
 
-// ResetRequest gives an access request a state, as ResetJob.
+// ResetRequest gives an access request a state with its message, as ResetJob.
 func (q *Queue) ResetRequest(ctx context.Context, in layout.Queue, id layout.AccessID, version int32,
-	state layout.Status) error {
+	want layout.BatchStatus) error {
 	r, err := q.Request(ctx, in, id)
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func (q *Queue) ResetRequest(ctx context.Context, in layout.Queue, id layout.Acc
 		return err
 	}
 	next := r.Status
-	next.Status = state
+	next.Status, next.Message = want.Status, want.Message
 	_, err = q.setRequest(ctx, r, next, session.Absent(in.Lock(id))...)
 	return err
 }
