@@ -329,6 +329,11 @@ func (e *Engine) onHints(hints []job.Hint) {
 	e.woken = nil
 	for i := range hints {
 		h := &hints[i]
+		if h.Released {
+			all.expectAll()
+			work, suspects = true, true
+			continue
+		}
 		w := all.works[h.Kind]
 		if h.Free && w != nil && w.Steps[h.State] != nil {
 			all.poolOf(h.Kind).expect(1)
@@ -373,9 +378,7 @@ func (e *Engine) onHints(hints []job.Hint) {
 // wakeDispatcher makes the dispatcher search for jobs.
 func (e *Engine) wakeDispatcher() {
 	e.mu.Lock()
-	for _, p := range e.kindsNow().pools {
-		p.expect(unknown)
-	}
+	e.kindsNow().expectAll()
 	e.suspects.search = true
 	e.mu.Unlock()
 	signal(e.wake)

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,17 @@ func TestHoldEndsByItself(t *testing.T) {
 	})
 }
 
+// hinting is a store of which a test sends hints.
+type hinting struct {
+	job.Store
+	wake func([]job.Hint)
+}
+
+func (s *hinting) Watch(ctx context.Context, wake func([]job.Hint)) {
+	s.wake = wake
+	s.Store.Watch(ctx, wake)
+}
+
 // TestReleaseWakesAtOnce checks that a release wakes the engine. The control releases in the store alone; then the
 // sweep finds the job.
 func TestReleaseWakesAtOnce(t *testing.T) {
@@ -44,6 +56,11 @@ func TestReleaseWakesAtOnce(t *testing.T) {
 			_, err := w.Operator().Release(w.t.Context(), s, "ann", "over")
 			return err
 		}, 0},
+		{"by another server, whose store sends a hint", func(w *harness, s job.Scope) error {
+			_, err := w.store.Release(w.t.Context(), job.Hold{Scope: s})
+			w.store.(*hinting).wake([]job.Hint{{Released: true}})
+			return err
+		}, 0},
 		{"control: by the store", func(w *harness, s job.Scope) error {
 			_, err := w.store.Release(w.t.Context(), job.Hold{Scope: s})
 			return err
@@ -51,7 +68,7 @@ func TestReleaseWakesAtOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := start(t, mem.New(), engine.Options{Sweep: time.Hour}, letters(nil))
+				w := start(t, &hinting{Store: mem.New()}, engine.Options{Sweep: time.Hour}, letters(nil))
 				defer w.stop()
 				scope := job.Scope{Group: "maps", State: "Posted"}
 				if _, err := w.Operator().Hold(t.Context(), scope, "ann", "flood", time.Time{}); err != nil {

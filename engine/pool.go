@@ -24,6 +24,13 @@ const unknown = math.MaxInt32
 // expect adds jobs that may be claimable. The caller holds mu.
 func (p *pool) expect(n int) { p.waiting = min(p.waiting+n, unknown) }
 
+// expectAll notes that any number of jobs of all kinds may be claimable. The caller holds mu.
+func (k *kinds) expectAll() {
+	for _, p := range k.pools {
+		p.expect(unknown)
+	}
+}
+
 // takeSlots takes up to n free slots. The caller holds mu.
 func (e *Engine) takeSlots(p *pool, n int) int {
 	n = max(min(n, p.free), 0)

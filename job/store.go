@@ -25,8 +25,9 @@ type Store interface {
 	Outbox
 	AuditLog
 
-	// Watch returns at once. Until ctx ends, wake is called after commits with the jobs that changed. Hints may be
-	// merged or lost; wake must not block and must not keep the slice.
+	// Watch returns at once. Until ctx ends, wake is called after commits with the jobs that changed. A store that is
+	// not Exclusive also calls it after a hold was released, with [Hint].Released. Hints may be merged or lost; wake
+	// must not block and must not keep the slice.
 	Watch(ctx context.Context, wake func([]Hint))
 
 	// Properties returns the properties of the store.
@@ -187,6 +188,8 @@ type Hint struct {
 	Ended  bool
 	Free   bool // neither ended nor claimed
 	Record *Job // as committed, if the store has it in memory; valid during the call, read-only
+
+	Released bool `json:",omitempty"` // a hold was released: any job may be claimable now, and none is named
 }
 
 // HintOf returns the hint of a record.

@@ -70,6 +70,9 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	holds, err := s.Engine.Operator().Release(r.Context(), scope, cmp.Or(who, "operator"), why)
+	if err == nil {
+		s.hub.Notify([]job.Hint{{Released: true}}) // a store that one process owns sends no hint of it
+	}
 	return replyHolds(w, holds, err)
 }
 

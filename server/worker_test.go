@@ -245,6 +245,43 @@ func TestLongPollAfterLimit(t *testing.T) {
 	}
 }
 
+// TestLongPollAfterRelease: a worker that polls gets the job that a hold kept when the hold is released. Control: as
+// long as the hold remains, it gets none.
+func TestLongPollAfterRelease(t *testing.T) {
+	store := announced{mem.New(), make(chan string, 10)}
+	work := engine.Work{Life: servertest.Letter, Prefix: "let", Outside: true}
+	e, err := engine.New(store, []engine.Work{work}, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := servertest.Serve(t, server.Options{Engine: e, PollAgain: time.Hour})
+	held := client.Hold{Scope: job.Scope{Kind: "test.letter"}, Who: "ann", Why: "flood"}
+	if _, err := w.Client.Hold(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	id := w.Post(engine.Order{}).ID
+	if jobs := claimJobs(w, "mule", 1); len(jobs) > 0 {
+		t.Fatalf("control: got %+v", jobs)
+	}
+	got := make(chan []client.Leased, 1)
+	go func() {
+		jobs, err := w.Client.Claim(t.Context(), client.Claim{Worker: "mule", From: posted, N: 1, Wait: 20})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- jobs
+	}()
+	for range 3 { // the last two are those of the poll before it waits, and after it has begun to wait
+		<-store.by
+	}
+	if _, err := w.Client.Release(t.Context(), held.Scope, "ann", "over"); err != nil {
+		t.Fatal(err)
+	}
+	if jobs := <-got; len(jobs) != 1 || jobs[0].ID != id {
+		t.Errorf("got %+v", jobs)
+	}
+}
+
 // TestLeanAnswers compares the JSON of its own encoder with what encoding/json makes of the types.
 func TestLeanAnswers(t *testing.T) {
 	w := servertest.Open(t, nil, nil)

@@ -51,6 +51,10 @@ func (h *Hub) Notify(hints []job.Hint) {
 	defer h.mu.Unlock()
 	for i := range hints {
 		hint := &hints[i]
+		if hint.Released {
+			h.wakeClaims()
+			continue
+		}
 		for _, c := range h.jobs[hint.Job] {
 			wake(c)
 		}
@@ -69,6 +73,16 @@ func (h *Hub) wakeKind(kind job.Kind) {
 	for at, waiting := range h.states {
 		if at.Kind == kind {
 			wakeOne(waiting)
+		}
+	}
+}
+
+// wakeClaims wakes all requests that wait for a state, because a hold may have kept any number of jobs. The caller
+// holds mu.
+func (h *Hub) wakeClaims() {
+	for _, waiting := range h.states {
+		for _, c := range waiting {
+			wake(c)
 		}
 	}
 }

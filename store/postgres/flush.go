@@ -363,9 +363,10 @@ func (b *batch) writeTurns(p *pgx.Batch) {
 		values(owners, func(o *string) int64 { return b.turns[*o] }))
 }
 
-// hints are those of the jobs that were changed, with their records, in the order of the last write of each.
+// hints are those of the jobs that were changed, with their records, in the order of the last write of each, and one of
+// the holds that were released.
 func (b *batch) hints() []job.Hint {
-	all := make([]job.Hint, 0, len(b.writes.Jobs))
+	all := make([]job.Hint, 0, len(b.writes.Jobs)+1)
 	for i, w := range b.writes.Jobs {
 		if w.After == nil {
 			continue
@@ -373,6 +374,9 @@ func (b *batch) hints() []job.Hint {
 		if f := b.result.jobs[w.After.ID]; f != nil && f.at == i {
 			all = append(all, job.HintOf(w.After))
 		}
+	}
+	if len(b.writes.Released) > 0 {
+		all = append(all, job.Hint{Released: true})
 	}
 	return all
 }

@@ -187,6 +187,18 @@ func TestHints(t *testing.T) {
 		}
 	}
 	n := hinted(1)
+	_, err := a.Hold(ctx, job.Hold{Scope: job.Scope{Kind: stepKind}, Who: "ann", Why: "x", Since: start})
+	check(t, err)
+	_, err = a.Release(ctx, job.Hold{Scope: job.Scope{Kind: stepKind}, Who: "ann", Why: "y", Since: start})
+	check(t, err)
+	for released, late := false, time.After(10*time.Second); !released; { // hints of jobs come before
+		select {
+		case h := <-hints:
+			released = h.Released
+		case <-late:
+			t.Fatal("no hint of the release came")
+		}
+	}
 	const listeners = `SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity
  WHERE datname = current_database() AND application_name = 'stagepost listener'`
 	var ended int
