@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/server/workers"
 )
 
-// TestWorkersOfAllServers: each server of a store lists the engines of all, and a worker that sent its requests to
-// another one, with what its claim has.
+// TestWorkersOfAllServers: each server of a store lists the engines and the agents of all, and a worker that sent its
+// requests to another one, with what its claim has.
 func TestWorkersOfAllServers(t *testing.T) {
 	store, shared := newDatabase(t), t.TempDir()
 	a, err := sharing(t, store, shared, t.TempDir())
@@ -34,7 +34,9 @@ func TestWorkersOfAllServers(t *testing.T) {
 	third := workers.New(time.Now) // a server with a kind that these do not have
 	third.Claims(&api.Claim{Worker: "coach", N: 1, Version: "v2", Labels: []string{"gpu"},
 		From: []job.KindState{{Kind: "lab.check", State: "Queued"}}})(nil)
-	text, err := json.Marshal(third.Share(api.WorkerInfo{Name: "third/1", Where: "server"}))
+	text, err := json.Marshal(third.Share(api.WorkerInfo{Name: "third/1", Where: "server"},
+		api.WorkerInfo{Name: "node7", Where: "agent", State: api.WorkerIdle, Slots: 3, Seen: time.Now(),
+			Running: []job.ID{}, From: []job.KindState{}, Labels: []string{}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +54,11 @@ func TestWorkersOfAllServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		engines := map[string]bool{}
-		var coach []api.WorkerInfo
+		var coach, agents []api.WorkerInfo
 		for _, w := range all {
 			switch {
+			case w.Where == "agent":
+				agents = append(agents, w)
 			case w.Where == "server":
 				engines[w.Name] = true
 			case w.Name == "coach":
@@ -64,6 +68,12 @@ func TestWorkersOfAllServers(t *testing.T) {
 		if len(engines) != 3 || len(coach) != 1 || coach[0].Version != "v2" || coach[0].State != api.WorkerIdle ||
 			len(coach[0].Labels) != 1 {
 			t.Errorf("server %d lists %v and %+v", i, engines, coach)
+		}
+		if len(agents) != 1 || agents[0].Name != "node7" || agents[0].Slots != 3 || agents[0].Seen.IsZero() {
+			t.Errorf("server %d lists the agents %+v", i, agents)
+		}
+		if _, err := to(r).DrainWorker(ctx, "node7", api.WorkerDrain{Note: "repair"}); job.KindOf(err) != job.Refused {
+			t.Errorf("server %d drains an agent as a worker of the API: %v", i, err)
 		}
 	}
 }

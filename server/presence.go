@@ -57,7 +57,7 @@ func (s *Server) Announce(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, announceWait)
 	defer stop()
 	own := s.ownEngine()
-	text, err := json.Marshal(s.registry.Share(own))
+	text, err := json.Marshal(s.registry.Share(own, s.ownAgents()...))
 	if err != nil {
 		return job.Errorf(job.Internal, "announce", "", "%w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -116,3 +117,38 @@ func TestNoWorkerOfSeveralServers(t *testing.T) {
 }
 
 func coachOf(p job.KindState) api.Claim { return api.Claim{Worker: "coach", From: []job.KindState{p}} }
+
+// TestAgentsOfAllServers: a server lists the agents that another server announces, and answers that it does not drain
+// them.
+func TestAgentsOfAllServers(t *testing.T) {
+	b := &board{text: map[string][]byte{}, at: map[string]time.Time{}}
+	store := severals{mem.New()}
+	open := func(name string, agents ...api.WorkerInfo) *servertest.Harness {
+		e, err := engine.New(store, []engine.Work{{Life: servertest.Letter, Prefix: "let", Outside: true}},
+			engine.Options{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return servertest.Serve(t, server.Options{Engine: e, Presence: b,
+			Workers: func() []api.WorkerInfo { return agents }})
+	}
+	here := open("here/1")
+	there := open("there/1", api.WorkerInfo{Name: "node7", Where: "agent", State: api.WorkerIdle, Seen: time.Now(),
+		Running: []job.ID{}, From: []job.KindState{}, Labels: []string{}})
+	if err := there.Server.Announce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := here.Client.Workers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(all, func(w api.WorkerInfo) bool {
+		return w.Name == "node7" && w.Where == "agent" && w.State == api.WorkerIdle
+	}) {
+		t.Errorf("the agent of another server is not listed: %+v", all)
+	}
+	_, err = here.Client.DrainWorker(t.Context(), "node7", api.WorkerDrain{Note: "repair"})
+	if job.KindOf(err) != job.Refused {
+		t.Errorf("an agent is drained as a worker of the API: %v", err)
+	}
+}

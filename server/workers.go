@@ -34,7 +34,7 @@ func (s *Server) drains(ctx context.Context) (map[string]job.Hold, error) {
 }
 
 // ListWorkers returns the engines of this server and of the other servers of the store, the workers over the API, and
-// those of applications of this server.
+// those of applications, such as agents.
 func (s *Server) ListWorkers(ctx context.Context) ([]api.WorkerInfo, error) {
 	drains, err := s.drains(ctx)
 	if err != nil {
@@ -44,12 +44,18 @@ func (s *Server) ListWorkers(ctx context.Context) ([]api.WorkerInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := append([]api.WorkerInfo{s.ownEngine()}, others.Engines(s.Engine.Clock().Now())...)
+	now := s.Engine.Clock().Now()
+	all := append([]api.WorkerInfo{s.ownEngine()}, others.Engines(now)...)
 	all = append(all, s.registry.With(&others).List(drains)...)
-	if s.Workers != nil {
-		all = append(all, s.Workers()...)
+	return append(all, others.Agents(s.ownAgents(), now)...), nil
+}
+
+// ownAgents returns the workers of the applications of this server.
+func (s *Server) ownAgents() []api.WorkerInfo {
+	if s.Workers == nil {
+		return nil
 	}
-	return all, nil
+	return s.Workers()
 }
 
 // ownEngine describes the engine of this server.
@@ -126,12 +132,14 @@ func (s *Server) actOnWorker(w http.ResponseWriter, r *http.Request,
 	if name == s.Engine.Status().Worker {
 		return job.Errorf(job.Refused, "drain", "", "%s is the server itself: use stagepost admin drain", name)
 	}
-	if s.Workers != nil {
-		for _, i := range s.Workers() {
-			if i.Name == name {
-				return job.Errorf(job.Refused, "drain", "", "%s is an %s, not a worker of the API: "+
-					"its application drains it", name, i.Where)
-			}
+	others, err := s.others(r.Context())
+	if err != nil {
+		return err
+	}
+	for _, i := range others.Agents(s.ownAgents(), s.Engine.Clock().Now()) {
+		if i.Name == name {
+			return job.Errorf(job.Refused, "drain", "", "%s is an %s, not a worker of the API: "+
+				"its application drains it", name, i.Where)
 		}
 	}
 	if err := act(r.Context(), job.Scope{Tag: drainTag + name}, who, b.Note); err != nil {

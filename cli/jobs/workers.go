@@ -21,7 +21,8 @@ func (c *Commands) workers() *cobra.Command {
 others), and agents. A worker is idle, busy, draining (it takes no jobs, by stagepost workers drain), or silent:
 it has sent nothing for longer than its requests are apart, and its jobs go to others when their leases expire.
 
-Known are the workers that sent requests to this server since it started and within the last day.`,
+Known are the workers that sent requests to this server since it started and within the last day. Several servers on PostgreSQL announce their slots,
+workers and agents to each other.`,
 		Example: "  stagepost workers\n  stagepost workers drain lab-1 --note 'new graphics card'\n" +
 			"  stagepost workers resume lab-1",
 		Args: cobra.NoArgs,

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -9,12 +10,19 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Shared is what one server of several announces to the others: its engine and the workers that send requests to it.
-// Times are ages, because the clocks of servers differ.
+// Shared is what one server of several announces to the others: its engine, the workers that send requests to it, and
+// the workers of its applications. Times are ages, because the clocks of servers differ.
 type Shared struct {
 	New     bool           `json:"new,omitempty"` // the server is too new to know all its workers
 	Engine  api.WorkerInfo `json:"engine"`
 	Workers []SharedWorker `json:"workers"`
+	Agents  []SharedAgent  `json:"agents,omitempty"`
+}
+
+// SharedAgent is a worker of an application of another server, such as an agent.
+type SharedAgent struct {
+	Info api.WorkerInfo `json:"info"` // without the time of its last answer
+	Age  time.Duration  `json:"age"`  // of its last answer
 }
 
 // SharedWorker is a worker of another server.
@@ -24,8 +32,8 @@ type SharedWorker struct {
 	Busy  bool          `json:"busy,omitempty"`
 }
 
-// Share returns what the server announces.
-func (r *Registry) Share(engine api.WorkerInfo) Shared {
+// Share returns what the server announces. The agents are the workers of its applications.
+func (r *Registry) Share(engine api.WorkerInfo, agents ...api.WorkerInfo) Shared {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -39,6 +47,13 @@ func (r *Registry) Share(engine api.WorkerInfo) Shared {
 		if one.Age <= forgotten {
 			all.Workers = append(all.Workers, one)
 		}
+	}
+	for _, a := range agents {
+		one := SharedAgent{Info: a}
+		if one.Info.Seen = (time.Time{}); !a.Seen.IsZero() {
+			one.Age = max(0, now.Sub(a.Seen))
+		}
+		all.Agents = append(all.Agents, one)
 	}
 	return all
 }
@@ -78,6 +93,34 @@ func (o *Others) Engines(now time.Time) []api.WorkerInfo {
 		}
 		all = append(all, e)
 	}
+	return all
+}
+
+// Agents returns the workers of the applications of this server, followed by those of the other servers by name. One
+// that several servers have is as this server has it, unless it is silent here and another server has its answers.
+// Those of a server that does not announce any more are silent.
+func (o *Others) Agents(own []api.WorkerInfo, now time.Time) []api.WorkerInfo {
+	all := slices.Clone(own)
+	at := map[string]int{}
+	for i := range all {
+		at[all[i].Name] = i
+	}
+	for _, server := range slices.Sorted(maps.Keys(o.servers)) {
+		for _, a := range o.servers[server].Agents {
+			one := a.Info
+			one.Seen = now.Add(-a.Age - o.age[server])
+			if o.age[server] > silentAfter {
+				one.State = api.WorkerSilent
+			}
+			if i, known := at[one.Name]; !known {
+				at[one.Name] = len(all)
+				all = append(all, one)
+			} else if all[i].State == api.WorkerSilent && one.State != api.WorkerSilent {
+				all[i] = one
+			}
+		}
+	}
+	slices.SortStableFunc(all[len(own):], func(a, b api.WorkerInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 

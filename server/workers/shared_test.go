@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -53,5 +54,43 @@ func TestOthers(t *testing.T) {
 	o.Add("there", shared, silentAfter+1)
 	if e := o.Engines(now); len(e) != 1 || e[0].State != api.WorkerSilent || o.New() {
 		t.Errorf("a server that announces no more: %+v, new %t", e, o.New())
+	}
+}
+
+// TestAgentsOfOthers: the agents of another server are listed with the time of their last answer. One that both servers
+// have is as this one has it, unless it is silent here and answers there. Those of a silent server are silent.
+func TestAgentsOfOthers(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	agent := func(name, state string, ago time.Duration) api.WorkerInfo {
+		return api.WorkerInfo{Name: name, State: state, Where: "agent", Slots: 2, Seen: now.Add(-ago)}
+	}
+	there := New(func() time.Time { return now })
+	shared := there.Share(api.WorkerInfo{Name: "there/1"}, agent("z", api.WorkerIdle, time.Second),
+		agent("b", api.WorkerIdle, time.Second), agent("a", api.WorkerBusy, time.Second),
+		agent("c", api.WorkerSilent, time.Hour))
+	text, err := json.Marshal(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := []api.WorkerInfo{agent("b", api.WorkerBusy, 0), agent("z", api.WorkerSilent, time.Hour)}
+	for age, want := range map[time.Duration][]api.WorkerInfo{
+		silentAfter: {own[0], agent("z", api.WorkerIdle, time.Second+silentAfter),
+			agent("a", api.WorkerBusy, time.Second+silentAfter), agent("c", api.WorkerSilent, time.Hour+silentAfter)},
+		time.Hour: {own[0], own[1], agent("a", api.WorkerSilent, time.Second+time.Hour),
+			agent("c", api.WorkerSilent, 2*time.Hour)},
+	} {
+		var read Shared
+		if err := json.Unmarshal(text, &read); err != nil {
+			t.Fatal(err)
+		}
+		var o Others
+		o.Add("there", read, age)
+		if diff := cmp.Diff(want, o.Agents(own, now)); diff != "" {
+			t.Errorf("announced %s ago (-want +got):\n%s", age, diff)
+		}
+	}
+	var none Others
+	if got := none.Agents(own, now); !cmp.Equal(got, own) {
+		t.Errorf("alone: got %+v", got)
 	}
 }
