@@ -35,6 +35,7 @@ type Migrated struct {
 	Directory string           `json:"directory"` // with the files of jobs
 	Copied    bool             `json:"copied"`    // false: the tables are what would be copied
 	Tables    []transfer.Table `json:"tables"`
+	Warnings  []string         `json:"warnings"` // what servers on the target refuse, or do not continue
 }
 
 // side is one of the two stores.
@@ -62,6 +63,9 @@ func (m *Migration) Run(ctx context.Context) (done Migrated, err error) {
 	}
 	done = Migrated{From: from.name, To: to.name, Directory: m.Dir, Copied: !m.Check}
 	if err := m.ready(ctx, &from, &to); err != nil {
+		return done, err
+	}
+	if done.Warnings, err = m.warnings(ctx, &from); err != nil {
 		return done, err
 	}
 	rows, err := from.store.Content.Rows(ctx)
@@ -204,6 +208,32 @@ func (m *Migration) empty(ctx context.Context, to *side) error {
 		}
 	}
 	return nil
+}
+
+// warnings lists the settings that servers on the target refuse, and the jobs that they do not continue.
+func (m *Migration) warnings(ctx context.Context, from *side) (all []string, err error) {
+	all = []string{}
+	if !stores.Shared(m.To) {
+		if dir, _ := filepath.Abs(m.Settings.Shared); m.Settings.Shared != "" && dir != m.Dir {
+			all = append(all, "shared must not be set: a server on the store sqlite has the files of jobs in its data "+
+				"directory")
+		}
+		return all, nil
+	}
+	if m.Settings.BackupEvery > 0 {
+		all = append(all, "backup.every must be off: "+stores.Instead)
+	}
+	for _, a := range m.Settings.Modules {
+		if a.Several == nil {
+			continue
+		}
+		more, err := a.Several(ctx, from.store.Jobs)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
 }
 
 // databases is where applications have theirs beside a store.

@@ -301,6 +301,57 @@ func TestMigrateThereAndBack(t *testing.T) {
 	_ = r
 }
 
+// TestMigrateWarns: the check of a migration lists all that the migration itself lists of settings and jobs that
+// servers on the target do not have. Control: without such settings nothing is listed.
+func TestMigrateWarns(t *testing.T) {
+	dir, url := t.TempDir(), newDatabase(t)
+	filled(t, dir, 3)
+	set := func(from, to string, several func(context.Context, job.Store) ([]string, error)) *Migration {
+		m := migration(from, to, dir)
+		m.Settings.Modules = append(m.Settings.Modules, module.Module{Name: "agents", Several: several})
+		m.Settings.BackupEvery, m.Settings.Shared, m.Replace = time.Hour, t.TempDir(), true
+		return m
+	}
+	jobs := func(ctx context.Context, s job.Store) ([]string, error) {
+		j, err := s.Get(ctx, "tst_claimed")
+		return []string{string(j.ID) + " is left"}, err
+	}
+	for _, c := range []struct {
+		m    *Migration
+		want []string
+	}{
+		{set("sqlite", url, jobs), []string{"backup.every must be off", "tst_claimed is left"}},
+		{set(url, "sqlite", jobs), []string{"shared must not be set"}},
+	} {
+		c.m.Check = true
+		would := run(t, c.m)
+		c.m.Check = false
+		done := run(t, c.m)
+		if diff := cmp.Diff(done.Warnings, would.Warnings); diff != "" {
+			t.Errorf("%s to %s: the check lists others (-migration +check):\n%s", c.m.From, c.m.To, diff)
+		}
+		if len(done.Warnings) != len(c.want) {
+			t.Fatalf("%s to %s: got %q", c.m.From, c.m.To, done.Warnings)
+		}
+		for i, w := range c.want {
+			if !strings.HasPrefix(done.Warnings[i], w) {
+				t.Errorf("got %q, want %s", done.Warnings[i], w)
+			}
+		}
+	}
+	control := migration("sqlite", url, dir)
+	control.Replace, control.Check = true, true
+	if done := run(t, control); len(done.Warnings) > 0 {
+		t.Errorf("control: got %q", done.Warnings)
+	}
+	failing := set("sqlite", url, func(context.Context, job.Store) ([]string, error) {
+		return nil, errors.New("not readable")
+	})
+	if _, err := failing.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "not readable") {
+		t.Errorf("what cannot be found out: %v", err)
+	}
+}
+
 // TestMigrateStopped stops a migration after each of its steps, in both directions. No server starts on the target, and
 // the next run ends with equal stores.
 func TestMigrateStopped(t *testing.T) {

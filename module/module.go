@@ -52,6 +52,10 @@ type Module struct {
 	Migrate func(ctx context.Context, from, to Databases, replace bool) (Copied, error)
 	Count   func(ctx context.Context, d Databases) (rows int64, err error) // of what Migrate copies; nil: it has none
 
+	// Several lists what servers that share a store refuse of its settings, or do not continue of the jobs of a store
+	// that one server has. nil: nothing.
+	Several func(ctx context.Context, jobs job.Store) ([]string, error)
+
 	Storage  func(ctx context.Context, dir string) (Storage, error)   // what it has outside its entries
 	Check    func(ctx context.Context, d Directory) (Findings, error) // compares records with its files
 	CheckDoc string                                                   // what Check compares, for the help of fsck

@@ -89,7 +89,7 @@ func (a *App) begin(ctx context.Context, r *engine.Run) error {
 	d.Handle = Handle{Ticket: Ticket{Job: j.ID, Attempt: d.Attempt + 1, Secret: rand.Text()}, Instance: c.instance}
 	d.Agent, d.Sent, d.Notice, d.Silent, d.Fetches, d.Killed = c.member.name, false, nil, 0, 0, false
 	d.Began, d.Over = time.Time{}, time.Time{}
-	r.SetTags(agentTag(d.Agent))
+	r.SetTags(AgentTag(d.Agent))
 	if err := r.SetData(d); err != nil {
 		a.registry.settle(ctx, c.member, false)
 		return err

@@ -89,11 +89,17 @@ func (a *App) Drain(ctx context.Context, name string, on bool, who, why string) 
 			one = known
 		}
 	}
-	open := false
-	page, err := a.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{JobKind}, States: atAgent, Tag: agentTag(name),
-		Ended: &open, Limit: 1000})
-	one.Jobs = len(page.Jobs)
+	var err error
+	one.Jobs, _, err = At(ctx, a.engine.Store(), name)
 	return one, err
+}
+
+// At returns how many jobs of a store an executor has, up to 1000, and whether it has more.
+func At(ctx context.Context, jobs job.Store, name string) (n int, more bool, err error) {
+	open := false
+	page, err := jobs.List(ctx, job.Query{Kinds: []job.Kind{JobKind}, States: atAgent, Tag: AgentTag(name),
+		Ended: &open, Limit: 1000})
+	return len(page.Jobs), page.Next != "", err
 }
 
 // known names the executors for people. The caller has the registry's lock.

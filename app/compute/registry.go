@@ -264,7 +264,7 @@ func (a *App) stir(ctx context.Context, id job.ID) {
 // revisit queries all jobs of an executor that did not answer for some time.
 func (r *registry) revisit(ctx context.Context, name string) {
 	open := false
-	for q := (job.Query{Kinds: []job.Kind{JobKind}, States: atAgent, Tag: agentTag(name), Ended: &open, Oldest: true,
+	for q := (job.Query{Kinds: []job.Kind{JobKind}, States: atAgent, Tag: AgentTag(name), Ended: &open, Oldest: true,
 		Limit: 1000}); ; {
 		page, err := r.app.engine.Store().List(ctx, q)
 		if err != nil {
@@ -280,7 +280,8 @@ func (r *registry) revisit(ctx context.Context, name string) {
 	}
 }
 
-func agentTag(name string) string { return "agent=" + name }
+// AgentTag returns the tag of the jobs that an executor has.
+func AgentTag(name string) string { return "agent=" + name }
 
 // unbounded is the capacity of an executor that does not report how much it has.
 const unbounded = 1 << 20

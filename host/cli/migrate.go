@@ -31,7 +31,10 @@ of one that does not ends as usual. The files of jobs stay in the data directory
 
 Until everything was compared, no server starts on TO. If the command is interrupted, run it again: it begins anew. Afterwards no server starts on FROM.
 The way back is a migration back, with --replace, which removes what that store still has of before. Or, to drop what was done since, --reopen:
-servers start again on the store that it names, and no longer on the other one.`,
+servers start again on the store that it names, and no longer on the other one.
+
+Warnings name the settings that servers on TO refuse, and the jobs of the agent in the server (compute.local), which none of several servers has: let them
+end before. With --dry-run they are the same.`,
 		Example: "  stagepost migrate sqlite postgres://stagepost@db.example.org/jobs --data /srv/stagepost " +
 			"--dry-run\n" +
 			"  stagepost migrate postgres sqlite --replace --data /srv/stagepost\n" +
@@ -137,6 +140,9 @@ func (c *commands) printMigrated(done *host.Migrated) error {
 		}
 		return []string{t.Name, strconv.FormatInt(t.Rows, 10), digest}
 	})
+	for _, w := range done.Warnings {
+		c.Note("warning: on the %s: %s", done.To, w)
+	}
 	if err != nil || !done.Copied {
 		return err
 	}

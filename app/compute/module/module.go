@@ -25,7 +25,7 @@ func New(s *computeserve.Settings) module.Module {
 			}
 			return nil, nil
 		},
-		Part: computeserve.Part, Check: computeserve.CheckDir,
+		Part: computeserve.Part, Check: computeserve.CheckDir, Several: computeserve.Several(s),
 		CheckDoc:  "The results of every ended compute job whose files were not cleaned must be there in full length.",
 		Omissible: []string{"compute"},
 		Storage: func(context.Context, string) (module.Storage, error) {

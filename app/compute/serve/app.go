@@ -146,29 +146,6 @@ func labelsOf(all *serviceconfig.Config) map[string][]string {
 	return labels
 }
 
-// aloneOnly refuses what other servers of a store could not reach: the jobs of an agent would count as lost when
-// another server asks for them, and two servers would fetch the inputs of one task.
-func aloneOnly(h *module.Host, s *Settings, all *serviceconfig.Config) error {
-	if h.Store.Properties().Exclusive {
-		return nil
-	}
-	if s.Local > 0 {
-		return cli.Usagef("compute.local: other servers of the store do not reach the agent in this one: run " +
-			"stagepost compute agent, and name its URL in the file of compute.services")
-	}
-	for _, a := range all.Agents {
-		if a.Tunnel {
-			return cli.Usagef("agent %s: it connects to one server, and the others of the store do not reach it: give "+
-				"it a URL in place of tunnel", a.Name)
-		}
-	}
-	if s.TESImages != "" {
-		return cli.Usagef("compute.tes.images: inputs of tasks are fetched by one server alone, and this store may " +
-			"have several: use the store sqlite")
-	}
-	return nil
-}
-
 // openLocal makes the agent that the server has in itself.
 func (c *App) openLocal(h *module.Host, s *Settings) error {
 	if s.Local == 0 {
