@@ -36,7 +36,9 @@ var transport = []string{"max-age=63072000"}
 func (s *Server) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, problem.Refuse(http.StatusForbidden, job.Refused, "a page of another origin may not do this"))
+		err := problem.Refuse(http.StatusForbidden, job.Refused, "a page of another origin may not do this")
+		s.Refused(r, err)
+		s.fail(w, r, err)
 	}))
 	next = origin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -152,8 +152,10 @@ func (s *Server) seen(ctx context.Context, id job.ID, who *identity.Identity) er
 	if kind := job.KindOf(err); err != nil && kind != job.NotFound && kind != job.Gone {
 		return err
 	}
-	if err != nil || !who.Sees(j.Owner, j.Group) {
-		return job.Errorf(job.NotFound, "get", id, "there is no such job")
+	if none := job.Errorf(job.NotFound, "get", id, "there is no such job"); err != nil {
+		return none
+	} else if !who.Sees(j.Owner, j.Group) {
+		return Foreign(none)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (s *Server) Ask(r *http.Request, method, path string, in any) ([]byte, erro
 	if err := json.Unmarshal(a.body.Bytes(), &p); err != nil {
 		return nil, job.Errorf(job.Internal, "ask", "", "%s %s: status %d", method, path, a.status)
 	}
-	return nil, problem.From(&p)
+	return nil, reported{problem.From(&p)} // the operation logs what it refuses
 }
 
 // answer is the answer of an operation to another request of this server.

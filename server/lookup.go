@@ -32,11 +32,14 @@ func (s *Server) lookup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	found := len(all)
 	if who, ok := Who(r.Context()); ok {
 		all = slices.DeleteFunc(all, func(j job.Job) bool { return !who.Sees(j.Owner, j.Group) })
 	}
-	if len(all) == 0 {
-		return job.Errorf(job.NotFound, "lookup", "", "there is no job %s", name)
+	if none := job.Errorf(job.NotFound, "lookup", "", "there is no job %s", name); len(all) == 0 && found > 0 {
+		return Foreign(none)
+	} else if len(all) == 0 {
+		return none
 	}
 	all = all[:min(len(all), mostNamed)]
 	for i := range all {

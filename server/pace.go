@@ -27,12 +27,12 @@ func newRates(o *Options) (all rates) {
 	return rates{limit(o.RateIdentity), limit(o.RateAddress)}
 }
 
-// pace counts a request of an identity, or of an address if admitted has none, and refuses it with the status 429 if
-// there are too many.
-func (s *Server) pace(w http.ResponseWriter, r, admitted *http.Request) error {
-	limit, key := s.rates.address, ""
-	if who, ok := s.sender(admitted); ok {
-		limit, key = s.rates.identity, who.Name
+// pace counts a request of a sender that is known, or of an address if the name is empty, and refuses it with the
+// status 429 if there are too many.
+func (s *Server) pace(w http.ResponseWriter, r *http.Request, key string) error {
+	limit := s.rates.address
+	if key != "" {
+		limit = s.rates.identity
 	}
 	if limit == nil {
 		return nil
@@ -49,9 +49,10 @@ func (s *Server) pace(w http.ResponseWriter, r, admitted *http.Request) error {
 }
 
 // logAct logs who changed something, how the sender is authenticated, and from where. Workers' reports are not logged.
+// What the sender may not do is logged as refused.
 func (s *Server) logAct(route *Route, r *http.Request, err error) {
 	who, ok := Who(r.Context())
-	if !ok || route.readsOnly() || route.Who == Worker {
+	if !ok || route.readsOnly() || route.Who == Worker || denied(err) {
 		return
 	}
 	s.Log.Info("act", "method", r.Method, "path", s.loggedPath(r), "actor", who.Name, "role", who.Role, "way", who.Way,

@@ -115,6 +115,7 @@ type Server struct {
 	streams   *session.Quota
 	sessions  session.Sessions // requests under way, by their tokens
 	rates     rates
+	refusals  *refusals
 	assets    sync.Map               // in gzip, by name: []byte
 	host      atomic.Pointer[string] // the last Host header that named this server
 	close     context.CancelFunc
@@ -151,7 +152,7 @@ func New(o Options) *Server {
 		registry: workers.New(o.Engine.Clock().Now),
 		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams",
 			max(1, o.Watchers/4))}
-	s.rates = newRates(&o)
+	s.rates, s.refusals = newRates(&o), newRefusals(time.Now)
 	s.description = sync.OnceValue(func() []byte {
 		text, err := json.Marshal(Describe(s.all))
 		if err != nil {
@@ -263,12 +264,16 @@ func (s *Server) handler(r Route) http.Handler {
 			w, admitted, over = s.sessions.Open(w, admitted, who)
 			defer over()
 		}
-		if slow := s.pace(w, q, admitted); slow != nil {
+		who, _ := s.sender(admitted)
+		if slow := s.pace(w, q, who.Name); slow != nil {
 			err = slow
 		}
 		if err == nil {
 			err = s.attend(&r, w, admitted)
 			s.logAct(&r, admitted, err)
+		}
+		if denied(err) {
+			s.Refused(cmp.Or(admitted, q), err)
 		}
 		if err != nil && r.Fault != nil {
 			err = r.Fault(w, q, err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // checkEvery is the time between checks whether the credentials of open requests are still valid.
@@ -46,19 +47,36 @@ func (s *Server) logFault(known string) string {
 }
 
 // UnderIdentities ends the requests of a handler that authenticates itself when their credentials are no longer valid.
-// What they change has their address, as in routes of the server.
+// What they change has their address, and their number is limited, as in routes of the server.
 func (s *Server) UnderIdentities(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = s.withAddress(r)
+		r, name := s.withAddress(r), ""
 		if s.Identities != nil {
 			if who, err := s.Identities.Identify(r); err == nil {
 				var over func()
-				w, r, over = s.sessions.Open(w, r, who)
+				w, r, over = s.sessions.Open(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, who)), who)
 				defer over()
+				name = who.Name
 			}
 		}
-		next.ServeHTTP(w, r)
+		s.limited(w, r, name, next)
 	})
+}
+
+// UnderLimits limits the requests of a handler whose credentials are its own. sender returns the name under which the
+// requests of a valid credential count, or "": they count for their address.
+func (s *Server) UnderLimits(next http.Handler, sender func(*http.Request) string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.limited(w, r, sender(r), next) })
+}
+
+// limited passes on a request of a sender, or of an address if the name is empty, unless there are too many.
+func (s *Server) limited(w http.ResponseWriter, r *http.Request, name string, next http.Handler) {
+	if err := s.pace(w, r, name); err != nil {
+		s.Refused(r, err)
+		problem.Write(w, problem.Of(err))
+		return
+	}
+	next.ServeHTTP(w, r)
 }
 
 // WatchJob returns a channel that a change of the job fills. The caller calls stop once.

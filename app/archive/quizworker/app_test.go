@@ -88,7 +88,7 @@ func (h *harness) ask(method, path, body string, change ...func(*http.Request)) 
 		c(r)
 	}
 	w := httptest.NewRecorder()
-	h.Handler().ServeHTTP(w, r)
+	h.Handler(nil).ServeHTTP(w, r)
 	var answer map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil && w.Code != http.StatusNotFound &&
 		w.Code != http.StatusMethodNotAllowed {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -23,7 +24,8 @@ const appName = "Stagepost quiz archive worker"
 
 // Handler serves the protocol. A request has a token of Options.Tokens: as a bearer token, in the header
 // X-Worker-Token, or as the first element of the path (https://HOST/TOKEN), for plugins that know an address only.
-func (a *App) Handler() http.Handler {
+// refused gets the requests without a valid token, without their paths, which may have one in it; nil: nothing does.
+func (a *App) Handler(refused func(*http.Request, error)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"app": appName, "version": a.options.Version})
@@ -39,8 +41,11 @@ func (a *App) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		inner, ok := a.admit(r)
+		inner, _, ok := a.admit(r)
 		if !ok {
+			if refused != nil {
+				refused(withoutPath(r), errToken)
+			}
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			refuse(w, http.StatusUnauthorized, "the request needs a token of this worker: in the header "+
 				"Authorization, or in the address of the worker as https://HOST/TOKEN")
@@ -50,25 +55,46 @@ func (a *App) Handler() http.Handler {
 	})
 }
 
-// admit checks the token of a request, and removes it from the path.
-func (a *App) admit(r *http.Request) (*http.Request, bool) {
+// errToken is why a request is refused.
+var errToken = errors.New("the request has no token of the quiz archive worker")
+
+// withoutPath returns a request for the log.
+func withoutPath(r *http.Request) *http.Request {
+	shown := r.Clone(r.Context())
+	shown.URL.Path, shown.URL.RawPath, shown.URL.RawQuery = "/"+job.Withheld, "", ""
+	return shown
+}
+
+// Sender returns a name for the sender of a request with a valid token, which does not show the token; "" for other
+// requests.
+func (a *App) Sender(r *http.Request) string {
+	_, token, _ := a.admit(r)
+	if token == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(token))
+	return "the token of the quiz archive worker with the SHA-256 " + hex.EncodeToString(sum[:4]) + "..."
+}
+
+// admit checks the token of a request, and removes it from the path. token is empty if none is needed.
+func (a *App) admit(r *http.Request) (inner *http.Request, token string, ok bool) {
 	if len(a.access.Load().tokens) == 0 {
-		return r, loopback(r)
+		return r, "", loopback(r)
 	}
 	given := r.Header.Get("X-Worker-Token")
 	if text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		given = text
 	}
 	if a.valid(given) {
-		return r, true
+		return r, given, true
 	}
 	first, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if !a.valid(first) {
-		return nil, false
+		return nil, "", false
 	}
-	inner := r.Clone(r.Context())
+	inner = r.Clone(r.Context())
 	inner.URL.Path, inner.URL.RawPath = "/"+rest, ""
-	return inner, true
+	return inner, first, true
 }
 
 // valid compares with all tokens in constant time.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -178,4 +179,32 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("the spec has the token: %s, %v", spec, err)
 		}
 	})
+}
+
+// TestSender: a valid token has a name that does not show it, wherever it is. The control is requests without one,
+// which are reported without their path.
+func TestSender(t *testing.T) {
+	const secret = "the-token-of-the-Moodle"
+	h := &App{}
+	h.Admit([]string{secret}, nil)
+	request := func(path, bearer string) *http.Request {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		if bearer != "" {
+			r.Header.Set("Authorization", "Bearer "+bearer)
+		}
+		return r
+	}
+	inHeader, inPath := h.Sender(request("/status", secret)), h.Sender(request("/"+secret+"/status", ""))
+	if inHeader == "" || inHeader != inPath || strings.Contains(inHeader, secret) {
+		t.Errorf("got %q and %q", inHeader, inPath)
+	}
+	var seen []string
+	handler := h.Handler(func(r *http.Request, err error) { seen = append(seen, r.URL.String()+" "+err.Error()) })
+	for _, r := range []*http.Request{request("/wrong/status?x=1", ""), request("/status", "wrong"),
+		request("/version", secret)} {
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if h.Sender(request("/wrong/status", "")) != "" || len(seen) != 2 || strings.Contains(strings.Join(seen, ""), "wrong") {
+		t.Errorf("got %q", seen)
+	}
 }

@@ -88,7 +88,7 @@ func (a *App) Load(ctx context.Context) error {
 }
 
 // Listen is part of [module.Listener]: the address of the quiz archive worker.
-func (a *App) Listen(ctx context.Context, _ *server.Server) (*module.Endpoint, error) {
+func (a *App) Listen(ctx context.Context, sv *server.Server) (*module.Endpoint, error) {
 	if a.quiz == nil {
 		return nil, nil
 	}
@@ -98,9 +98,9 @@ func (a *App) Listen(ctx context.Context, _ *server.Server) (*module.Endpoint, e
 	}
 	mux := http.NewServeMux() // of which each part checks its own tokens
 	mux.Handle(sitePath+"/", http.StripPrefix(sitePath, a.printers.callback))
-	mux.Handle("/", a.quiz.Handler())
+	mux.Handle("/", a.quiz.Handler(sv.Refused))
 	return &module.Endpoint{Name: "quizworker", Title: "quiz archive worker", Listener: l, Server: &http.Server{
-		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Hour,
+		Handler: sv.UnderLimits(mux, a.quiz.Sender), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Hour,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 	}}, nil
 }

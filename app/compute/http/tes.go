@@ -122,8 +122,11 @@ func (s *Handlers) tesJob(r *http.Request, id string) (app Compute, j job.Job, e
 	if err != nil {
 		return nil, j, err
 	}
-	if owner := server.UserOf(r.Context()); j.Kind != compute.JobKind || owner != "" && owner != j.Owner {
+	if j.Kind != compute.JobKind {
 		return nil, job.Job{}, unknown
+	}
+	if owner := server.UserOf(r.Context()); owner != "" && owner != j.Owner {
+		return nil, job.Job{}, server.Foreign(unknown)
 	}
 	_, ok, err := tes.TaskOf(&j)
 	if err == nil && !ok {

@@ -32,7 +32,7 @@ func (s *Settings) Address(port string) string {
 // Handler is part of serviceconfig.Users: it serves the user's API.
 func (s *Settings) Handler(app *compute.App, store job.Store, o serviceconfig.UsersOptions) http.Handler {
 	strict := s.Strict || o.Strict && o.IsDefault("compute.strict")
-	to := wire.Options{Log: o.Log, Limits: wire.Limits{Body: s.Upload}, Compat: compat(strict)}
+	to := wire.Options{Log: o.Log, Refused: o.Refused, Limits: wire.Limits{Body: s.Upload}, Compat: compat(strict)}
 	if o.Who != nil {
 		to.Who = func(r *http.Request) (c wire.Caller, err error) {
 			who, err := o.Who(r)

@@ -342,7 +342,8 @@ func (c *App) Listen(ctx context.Context, sv *server.Server) (*module.Endpoint, 
 	}
 	users := c.s.Module.Users
 	handler := users.Handler(c.App, c.engine.Store(), serviceconfig.UsersOptions{
-		Who: c.caller(), Strict: c.env.Strict, Hosts: c.h.Hosts, Log: c.h.Log, IsDefault: c.h.Config.IsDefault,
+		Who: c.caller(), Strict: c.env.Strict, Hosts: c.h.Hosts, Log: c.h.Log, Refused: sv.Refused,
+		IsDefault: c.h.Config.IsDefault,
 	})
 	return &module.Endpoint{Name: "compute", Title: users.Title(), Listener: l, Server: &http.Server{
 		Handler: sv.UnderIdentities(handler), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,

@@ -102,6 +102,8 @@ type UsersOptions struct {
 	Strict bool     // [Environment.Strict]
 	Hosts  []string // names by which requests may come to the loopback
 	Log    *slog.Logger
+	// is called for requests that are refused because of their sender
+	Refused func(*http.Request, error)
 
 	IsDefault func(setting string) bool // reports that a setting was not set
 }

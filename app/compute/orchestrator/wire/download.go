@@ -15,7 +15,8 @@ func notFound(w http.ResponseWriter, id uint32) {
 }
 
 // forbidden answers an operator who asks for files of another user.
-func forbidden(w http.ResponseWriter, id uint32, s Status) {
+func (u *users) forbidden(w http.ResponseWriter, r *http.Request, id uint32, s Status) {
+	u.o.Refused(r, errForeign)
 	answerStatus(w, http.StatusForbidden, id, s, "The files are for the owner of the job and for admins")
 }
 
@@ -26,7 +27,7 @@ func (u *users) download(w http.ResponseWriter, r *http.Request, id uint32, v Vi
 		return
 	}
 	if !reads(r.Context(), v.Owner) {
-		forbidden(w, id, v.Status)
+		u.forbidden(w, r, id, v.Status)
 		return
 	}
 	res, err := u.b.Result(r.Context(), id)
@@ -90,7 +91,7 @@ func serveZIP(w http.ResponseWriter, r *http.Request, res Result, c Compat) {
 // partial passes on what a job has made so far. The status in its bodies is always Unknown.
 func (u *users) partial(w http.ResponseWriter, r *http.Request, id uint32, v View) {
 	if !reads(r.Context(), v.Owner) {
-		forbidden(w, id, v.Status)
+		u.forbidden(w, r, id, v.Status)
 		return
 	}
 	err := streamZIP(w, r, func(begin func() io.Writer) error { return u.b.Partial(r.Context(), id, begin) })

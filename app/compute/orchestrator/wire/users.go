@@ -31,6 +31,8 @@ type Options struct {
 	// whom user_id may be missing, and another user's job is as one that does not exist. nil: no authentication, as
 	// in the original.
 	Who func(*http.Request) (Caller, error)
+	// Refused gets the requests without a valid token, and those for jobs of other users. Defaults to none.
+	Refused func(*http.Request, error)
 	// Log gets the errors that users do not. Defaults to none.
 	Log *slog.Logger
 }
@@ -47,6 +49,9 @@ func Users(b Backend, o Options) http.Handler {
 	o.Limits = o.Limits.or(MaxUpload, 1000)
 	if o.Features == nil {
 		o.Features = []string{"reason", "range", "etag", "idempotency-key"}
+	}
+	if o.Refused == nil {
+		o.Refused = func(*http.Request, error) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -72,13 +77,16 @@ func (u *users) identify(w http.ResponseWriter, r *http.Request) (*http.Request,
 	}
 	who, err := u.o.Who(r)
 	if err != nil || who == (Caller{}) {
-		u.o.Log.Info("request without a valid token", "path", r.URL.Path, "error", err)
+		u.o.Refused(r, err)
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		answerStatus(w, http.StatusUnauthorized, 0, Unknown, "Missing or invalid token")
 		return nil, false
 	}
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, who)), true
 }
+
+// errForeign is why a job that exists is answered as one that does not.
+var errForeign = errors.New("the job belongs to another user")
 
 // job is a handler for a job that exists and that the caller may see.
 type job func(w http.ResponseWriter, r *http.Request, id uint32, v View)
@@ -92,6 +100,7 @@ func (u *users) known(then job) func(http.ResponseWriter, *http.Request, uint32)
 		v, err := u.b.Job(r.Context(), id)
 		if c, known := CallerOf(r.Context()); err == nil && known && !c.All && c.Owner != v.Owner {
 			err = ErrNotFound
+			u.o.Refused(r, errForeign)
 		}
 		switch {
 		case errors.Is(err, ErrNotFound):

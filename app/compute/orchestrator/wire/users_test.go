@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -256,7 +257,10 @@ func TestOwners(t *testing.T) {
 			return Caller{Owner: name, All: name == "admin", Files: name == "admin"}, nil
 		}
 	}
-	addr := listen(t, Users(b, Options{Who: who, Compat: Strict}))
+	var refused []string
+	addr := listen(t, Users(b, Options{Who: who, Compat: Strict, Refused: func(r *http.Request, err error) {
+		refused = append(refused, r.Header.Get("X-Name")+": "+err.Error())
+	}}))
 	upload := form(`name="file"; filename="run.sh"`, "x", `name="service"`, "example")
 	want{"POST", "/upload", 401, jsonMedia, statusBody(0, "Unknown", "Missing or invalid token"),
 		"Www-Authenticate: Bearer"}.
@@ -292,6 +296,12 @@ func TestOwners(t *testing.T) {
 	}
 	if g := ask(t, addr, "GET", "/health"); g.Code != 200 {
 		t.Errorf("health needs no token: %v", g)
+	}
+	for line, n := range map[string]int{": no token": 4, "bob: the job belongs to another user": 4,
+		"operator: the job belongs to another user": 2, "ann: the job belongs to another user": 0} {
+		if got := len(slices.DeleteFunc(slices.Clone(refused), func(s string) bool { return s != line })); got != n {
+			t.Errorf("refused requests %q: got %d, want %d", line, got, n)
+		}
 	}
 }
 
