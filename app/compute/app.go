@@ -77,6 +77,9 @@ func (o *Options) complete() (err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Fetch.Log == nil {
+		o.Fetch.Log = o.Log
+	}
 	o.Services, err = CheckServices(o.Services)
 	return err
 }

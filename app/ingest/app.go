@@ -98,6 +98,9 @@ func (o *Options) complete() error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Fetch.Log == nil {
+		o.Fetch.Log = o.Log
+	}
 	if o.Reserve == 0 {
 		o.Reserve = 512 << 20
 	}

@@ -16,6 +16,7 @@ import (
 type Client struct {
 	policy    Policy
 	transport *http.Transport
+	hosts     hosts
 	sync      func(*os.File) error // (*os.File).Sync; tests that interrupt hundreds of downloads replace it
 }
 
@@ -25,10 +26,10 @@ const idleConnections = 64
 
 // New returns a client. Limits that are zero (or negative, if negative has no meaning of its own) get their defaults.
 func New(policy Policy) *Client {
-	c := &Client{policy: policy.withDefaults(), sync: (*os.File).Sync}
+	c := &Client{policy: policy.withDefaults(), sync: (*os.File).Sync, hosts: hosts{log: policy.Log}}
 	c.transport = &http.Transport{
 		Proxy:                  nil, // a proxy from the environment would make the connection that must be checked
-		DialContext:            c.policy.dial,
+		DialContext:            c.dial,
 		TLSClientConfig:        &tls.Config{RootCAs: c.policy.RootCAs, MinVersion: tls.VersionTLS12},
 		DisableCompression:     true,
 		TLSHandshakeTimeout:    c.policy.ConnectTimeout,

@@ -10,13 +10,23 @@ import (
 	"time"
 )
 
-// dial resolves the host, drops the refused addresses and tries the rest in order. It connects to the address that
-// was checked, never to the name again.
-func (p *Policy) dial(ctx context.Context, network, hostPort string) (net.Conn, error) {
+// dial connects to a host. Errors name no address; the log has them.
+func (c *Client) dial(ctx context.Context, network, hostPort string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {
 		return nil, err
 	}
+	conn, err := c.policy.dial(ctx, network, host, port)
+	if err != nil {
+		c.hosts.report(host, err)
+		return nil, unreachable(host, err)
+	}
+	return conn, nil
+}
+
+// dial resolves the host, drops the refused addresses and tries the rest in order. It connects to the address that
+// was checked, never to the name again.
+func (p *Policy) dial(ctx context.Context, network, host, port string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.ConnectTimeout)
 	defer cancel()
 	addrs, err := p.resolve(ctx, host)

@@ -99,7 +99,7 @@ func networkError(ctx context.Context, url string, err error) *Error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	return &Error{Kind: Network, URL: url, Err: err}
+	return &Error{Kind: Network, URL: url, Err: withoutAddresses(err)}
 }
 
 // statusError classifies an answer without success.

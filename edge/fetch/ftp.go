@@ -32,7 +32,7 @@ func (c *Client) ftp(ctx context.Context, method string, u *url.URL, user *url.U
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.policy.dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), portOf(u)))
+	conn, err := c.dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), portOf(u)))
 	if err != nil {
 		return nil, err
 	}
@@ -325,8 +325,8 @@ func (f *ftpSession) open() (status int, err error) {
 		return 0, fmt.Errorf("address of the ftp server: %w", err)
 	}
 	to := net.JoinHostPort(peer.Addr().Unmap().String(), strconv.Itoa(port))
-	if f.data, err = f.client.policy.dial(f.ctx, "tcp", to); err != nil {
-		return 0, err
+	if f.data, err = f.client.dial(f.ctx, "tcp", to); err != nil {
+		return 0, &private{"data connection: " + reason(err), err}
 	}
 	f.stop()
 	data := f.data

@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"crypto/x509"
+	"log/slog"
 	"net"
 	"net/netip"
 	"time"
@@ -46,6 +47,9 @@ type Policy struct {
 	UserAgent string
 	// RootCAs are the authorities for the certificates of https servers. Defaults to the system's.
 	RootCAs *x509.CertPool
+
+	// Log gets why hosts cannot be reached, with their addresses, which errors do not name. Defaults to none.
+	Log *slog.Logger
 
 	// Lookup resolves a host name. Defaults to the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)

@@ -9,7 +9,7 @@ func (c *Client) Transport() http.RoundTripper { return guarded{c} }
 type guarded struct{ client *Client }
 
 // RoundTrip executes one request. A refused URL or address is an *Error of kind Refused; other errors are the
-// transport's own.
+// transport's own. None names an address that is not in the URL.
 func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	reason := g.client.policy.refuses(r.URL)
 	if reason == "" && r.URL.Scheme == "ftp" {
@@ -26,7 +26,7 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil && isRefusal(err) { // at the dial: by the current address of the name
 		return nil, &Error{Kind: Refused, Err: err}
 	}
-	return answer, err
+	return answer, withoutAddresses(err)
 }
 
 // CloseIdleConnections is for http.Client.

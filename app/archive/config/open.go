@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -27,15 +28,19 @@ import (
 // Pool has what configurations opened. A source or location that a later configuration has unchanged stays open, with
 // its connections; one that it changed or dropped stays open for the jobs that use it, until Close.
 type Pool struct {
-	scratch string // directory of unfinished downloads
+	scratch string       // directory of unfinished downloads
+	log     *slog.Logger // of sources; nil: none
 
 	mu      sync.Mutex     // guards the rest
 	open    map[string]any // by the name and the digest of the settings
 	closers []func() error
 }
 
-// NewPool makes a pool. Unfinished downloads of web sources are below the directory scratch, which need not exist.
-func NewPool(scratch string) *Pool { return &Pool{scratch: scratch, open: map[string]any{}} }
+// NewPool makes a pool. Unfinished downloads of web sources are below the directory scratch, which need not exist. log
+// gets why their hosts cannot be reached; nil: nothing does.
+func NewPool(scratch string, log *slog.Logger) *Pool {
+	return &Pool{scratch: scratch, log: log, open: map[string]any{}}
+}
 
 // Close closes everything.
 func (p *Pool) Close() error {

@@ -57,7 +57,7 @@ func secrets(t *testing.T) (dir string) {
 // opened again; a secret that was exchanged is used.
 func TestOpen(t *testing.T) {
 	dir := secrets(t)
-	pool := NewPool(filepath.Join(dir, "downloads"))
+	pool := NewPool(filepath.Join(dir, "downloads"), nil)
 	defer pool.Close()
 	open := func() *Parts {
 		t.Helper()
@@ -116,7 +116,7 @@ func TestOpenMistakes(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, c.file), []byte(c.text), 0o600))
 		config, err := Parse(dir, []byte(full))
 		must(t, err)
-		pool := NewPool(dir)
+		pool := NewPool(dir, nil)
 		_, err = config.Open(pool)
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: got %v, want %s", c.file, err, c.want)
@@ -127,7 +127,7 @@ func TestOpenMistakes(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dir, "password"), 0o644))
 	config, err := Parse(dir, []byte(full))
 	must(t, err)
-	if _, err := config.Open(NewPool(dir)); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := config.Open(NewPool(dir, nil)); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a secret that others can read: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package archiveconfig
 import (
 	"cmp"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"os"
@@ -31,7 +32,7 @@ func (p *Pool) source(name string, s Source) (source.Source, error) {
 			return nil, err
 		}
 		return opened(p, keyOf("source", name, []any{s, identity(info)}), func() (source.Source, func() error, error) {
-			return openWeb(s.Web, filepath.Join(p.scratch, name))
+			return openWeb(s.Web, filepath.Join(p.scratch, name), p.log)
 		})
 	}
 	info, err := os.Stat(s.Directory.Path)
@@ -69,8 +70,8 @@ func openMoodle(m *Moodle) (source.Source, func() error, error) {
 	return s, nil, nil
 }
 
-func openWeb(w *Web, scratch string) (source.Source, func() error, error) {
-	policy := fetch.Policy{MaxBytes: int64(w.MaxFile)}
+func openWeb(w *Web, scratch string, log *slog.Logger) (source.Source, func() error, error) {
+	policy := fetch.Policy{MaxBytes: int64(w.MaxFile), Log: log}
 	for _, text := range w.AllowNetworks {
 		n, err := netip.ParsePrefix(text)
 		if err != nil {

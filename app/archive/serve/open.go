@@ -90,7 +90,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 		holds: make(chan struct{}, 1),
 		stop:  func() {}, failures: CountFailures(h.Metrics),
 	}
-	a.pool = archiveconfig.NewPool(filepath.Join(a.dir, downloadsName))
+	a.pool = archiveconfig.NewPool(filepath.Join(a.dir, downloadsName), a.h.Log)
 	if err := a.open(c, s); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -128,7 +128,7 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		printer = a.printers
 	}
 	a.listen = s.QuizListen
-	if a.quiz, err = openQuiz(a.dir, c, s, a.printers); err != nil {
+	if a.quiz, err = openQuiz(a.dir, c, s, a.printers, a.h.Log); err != nil {
 		return err
 	}
 	a.App, err = archive.New(archive.Options{

@@ -3,6 +3,7 @@ package archiveserve
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"time"
@@ -30,7 +31,7 @@ type quiz struct {
 }
 
 // openQuiz opens the worker; nil: no address is set.
-func openQuiz(dir string, c *archiveconfig.Config, s *Settings, p *printers) (*quiz, error) {
+func openQuiz(dir string, c *archiveconfig.Config, s *Settings, p *printers, log *slog.Logger) (*quiz, error) {
 	if s.QuizListen == "" && len(c.Printers) > 0 {
 		return nil, cli.Usagef("archive.quizworker.listen: set it: the printers of archive.yaml fetch documents " +
 			"there")
@@ -51,7 +52,7 @@ func openQuiz(dir string, c *archiveconfig.Config, s *Settings, p *printers) (*q
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	client := fetch.New(fetch.Policy{Allow: q.Networks(), HeaderTimeout: time.Hour})
+	client := fetch.New(fetch.Policy{Allow: q.Networks(), HeaderTimeout: time.Hour, Log: log})
 	app, err := quizworker.New(quizworker.Options{
 		Dir: filepath.Join(dir, quizName), Transport: client.Transport(), Printer: p.App, Tokens: tokens,
 		Moodles: q.Moodles, Version: build.Version(), Jobs: q.Parallel, Queue: q.Queue, Timeout: q.Timeout.Duration,

@@ -43,6 +43,9 @@ func New(o Options) (*Adapter, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Fetch.Log == nil {
+		o.Fetch.Log = o.Log
+	}
 	for _, roots := range []*[]string{&o.Roots, &o.Outputs} {
 		*roots = slices.Clone(*roots)
 		for i, dir := range *roots {

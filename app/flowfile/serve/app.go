@@ -48,7 +48,7 @@ func Open(s *Settings, dir, own string, meter flow.Meter, log *slog.Logger) (a *
 		}
 	}
 	if s.HTTP {
-		a.files.HTTP = fetch.New(fetch.Policy{})
+		a.files.HTTP = fetch.New(fetch.Policy{Log: log})
 	}
 	a.blobs = durable.Dir(filepath.Join(dir, "flows"))
 	a.Flows, err = durable.New(durable.Options{
