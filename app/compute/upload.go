@@ -18,6 +18,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/stagepost/stagepost/edge/safename"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
@@ -35,6 +36,7 @@ type Upload struct {
 	ctx   context.Context // of Begin
 	name  string          // below the application's directory
 	files map[string]File
+	names safename.Set // of the files that [Upload.File] took
 	bytes int64
 	loan  loan  // of the owner's space, if the owner is known
 	over  bool  // committed or discarded
@@ -61,13 +63,36 @@ func (u *Upload) For(owner string) {
 	}
 }
 
-// File takes a file as it comes. One with the name of an earlier one replaces it. The name is one path element; it is
-// checked here again. Errors: Invalid for names and numbers, Refused beyond the owner's space, Unavailable when it
-// cannot be stored here; an error of r is given as it is. After an error Commit is refused.
+// File takes a file as it comes. One with the name of an earlier one replaces it. The name is one path element that
+// [safename.Portable] accepts, beside those of the other files: results and inputs are fetched to any system. Errors:
+// Invalid for names and numbers, Refused beyond the owner's space, Unavailable when it cannot be stored here; an error
+// of r is given as it is. After an error Commit is refused.
 func (u *Upload) File(name string, r io.Reader) error {
+	if err := u.named(name); err != nil {
+		u.wrong = err
+		return err
+	}
+	return u.Keep(name, r)
+}
+
+// Keep is File for a file of a job that exists, here or in another system: it keeps the name that it has there, which
+// must be one path element.
+func (u *Upload) Keep(name string, r io.Reader) error {
 	if err := u.store(name, r); err != nil {
 		u.wrong = err
 		return err
+	}
+	return nil
+}
+
+// named refuses a name that a new file may not have.
+func (u *Upload) named(name string) error {
+	err := checkName(name)
+	if _, again := u.files[name]; err == nil && !again {
+		_, err = u.names.AddFile(name)
+	}
+	if err != nil {
+		return job.Errorf(job.Invalid, "upload", "", "%w", err)
 	}
 	return nil
 }
@@ -208,6 +233,7 @@ func checkName(name string) error {
 // in place.
 func (u *Upload) adopt(from string, files []File) error {
 	for _, f := range files {
+		_, _ = u.names.AddFile(f.Name) // an older job may have names that no new one has
 		if u.app.root.Link(path.Join(from, f.Name), path.Join(u.name, inputsName, f.Name)) == nil {
 			if err := u.grow(f.Size); err != nil {
 				return err
@@ -220,7 +246,7 @@ func (u *Upload) adopt(from string, files []File) error {
 		if err != nil {
 			return err
 		}
-		err = u.File(f.Name, src)
+		err = u.Keep(f.Name, src)
 		if err = errors.Join(err, src.Close()); err != nil {
 			return err
 		}

@@ -34,8 +34,9 @@ func TestFileNames(t *testing.T) {
 		w := newHarness(t, quick(t), nil)
 		long := strings.Repeat("n", 255)
 		for name, ok := range map[string]bool{
-			"a": true, "A": true, "文件.txt": true, "e\u0301": true, "\u00e9": true, long: true, `back\slash`: true,
-			"stdout": true, "-rf": true,
+			"a": true, "A": true, "文件.txt": true, "e\u0301": true, "\u00e9": true, long: true, "stdout": true, "-rf": true,
+			"Smith Jr.": true, `back\slash`: false, "CON": false, "nul.txt": false, "C:x": false, "...": false,
+			"a\u202eb": false, "a\nb": false,
 			"": false, ".": false, "..": false, "run.sh/x": false, "/etc/passwd": false, "a\x00b": false,
 			long + "n": false, "\xff": false,
 		} {
@@ -53,6 +54,20 @@ func TestFileNames(t *testing.T) {
 			}
 		}
 		u := begin(t, w.app)
+		if err := u.Keep("CON", strings.NewReader("x")); err != nil {
+			t.Errorf("a file of a job that exists: %v", err)
+		}
+		for _, name := range []string{"notes", "notes"} { // the control
+			if err := u.File(name, strings.NewReader("x")); err != nil {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+		for _, name := range []string{"Notes", "notes.", "notes "} {
+			if err := u.File(name, strings.NewReader("x")); job.KindOf(err) != job.Invalid {
+				t.Errorf("%q beside notes: %v", name, err)
+			}
+		}
+		u = begin(t, w.app)
 		u.Fill(10_000)
 		if err := u.File("one-more", strings.NewReader("x")); job.KindOf(err) != job.Invalid {
 			t.Errorf("file 10001: %v", err)

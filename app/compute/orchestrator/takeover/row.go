@@ -186,7 +186,7 @@ func (o *oldJob) copy(u *compute.Upload, ran bool) error {
 		if name == oldResult && ran {
 			return u.Results(file)
 		}
-		return u.File(name, file)
+		return u.Keep(name, file)
 	}, func(string) {})
 }
 
