@@ -217,22 +217,8 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	if err := r.identityOptions(s, o); err != nil {
 		return err
 	}
-	warn := []func() []string{s.mailWarnings, s.storeWarnings}
-	if r.store.Durable() {
-		d := &Maintenance{Store: r.store, Dir: r.Shared, Settings: s, Apps: r.named}
-		if err := r.openBackups(s, d); err != nil {
-			return err
-		}
-		o.Maintenance = d
-		if r.backups != nil {
-			warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
-		}
-		if err := r.openAnchors(s); err != nil {
-			return err
-		}
-		if r.anchors != nil {
-			warn = append(warn, func() []string { return r.anchors.Warnings(time.Now()) })
-		}
+	if err := r.openMaintenance(s, o); err != nil {
+		return err
 	}
 	o.Fixity = map[string]server.Fixity{}
 	for name, a := range r.named {
@@ -244,23 +230,8 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 		if l, ok := a.(module.Locker); ok {
 			o.Locks = l.Locker()
 		}
-		if w, ok := a.(module.Warner); ok {
-			warn = append([]func() []string{w.Warn}, warn...)
-		}
 	}
-	if r.authority != nil {
-		warn = append(warn, r.authority.Warnings)
-	}
-	if r.store.Nodes != nil {
-		warn = append(warn, r.store.Nodes.Warnings)
-	}
-	o.Workers = r.workers
-	o.Warn = func() (all []string) {
-		for _, w := range warn {
-			all = append(all, w()...)
-		}
-		return all
-	}
+	o.Workers, o.Warn = r.workers, r.warnings(s)
 	r.server = server.New(*o)
 	r.server.Add(server.Part{Health: r.describeStore})
 	r.server.Add(web.Part(r.server))
@@ -274,6 +245,19 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	r.bindMetrics()
 	r.http = listen.HTTP(r.server, r.Log)
 	return nil
+}
+
+// openMaintenance opens backups and anchors of a store that keeps its jobs.
+func (r *Server) openMaintenance(s *Settings, o *server.Options) error {
+	if !r.store.Durable() {
+		return nil
+	}
+	d := &Maintenance{Store: r.store, Dir: r.Shared, Settings: s, Apps: r.named}
+	if err := r.openBackups(s, d); err != nil {
+		return err
+	}
+	o.Maintenance = d
+	return r.openAnchors(s)
 }
 
 // workers lists the workers of applications that do not claim over the API.

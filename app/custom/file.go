@@ -296,14 +296,7 @@ func (c *checker) checkWork(state lifecycle.State, w *work) {
 	if ways != 1 {
 		c.problem(keys, "%s has one of worker: true, pass: true and command", state)
 	}
-	if len(w.Command) == 0 && (w.Env != nil || w.Timeout != 0 || w.Exits != nil || w.Network != "" ||
-		w.Limits.Processes != 0 ||
-		w.Limits.Memory != 0 || w.Limits.Disk != 0 || w.Limits.CPU != 0) {
-		c.problem(keys, "env, timeout, exits, limits and network are for a command")
-	}
-	if w.Network != "" && w.Network != "none" && w.Network != "host" {
-		c.problem(append(keys, "network"), "network must be none or host, not %q", w.Network)
-	}
+	c.checkCommand(keys, w)
 	for _, l := range w.Requires {
 		if !job.IsLabel(l) {
 			c.problem(append(keys, "requires"), "the label %q is not NAME or NAME=VALUE of letters, digits, -, _ and .",
@@ -316,14 +309,28 @@ func (c *checker) checkWork(state lifecycle.State, w *work) {
 	if w.Attempts < 0 || w.Limits.Processes < 0 {
 		c.problem(keys, "attempts and processes must be more than 0")
 	}
-	for _, code := range slices.Sorted(maps.Keys(w.Exits)) {
-		e := w.Exits[code]
+	c.checkExits(append(keys, "exits"), state, w.Exits)
+}
+
+func (c *checker) checkCommand(keys []string, w *work) {
+	if len(w.Command) == 0 && (w.Env != nil || w.Timeout != 0 || w.Exits != nil || w.Network != "" ||
+		w.Limits.Processes != 0 || w.Limits.Memory != 0 || w.Limits.Disk != 0 || w.Limits.CPU != 0) {
+		c.problem(keys, "env, timeout, exits, limits and network are for a command")
+	}
+	if w.Network != "" && w.Network != "none" && w.Network != "host" {
+		c.problem(append(keys, "network"), "network must be none or host, not %q", w.Network)
+	}
+}
+
+func (c *checker) checkExits(keys []string, state lifecycle.State, exits map[int]string) {
+	for _, code := range slices.Sorted(maps.Keys(exits)) {
+		e := exits[code]
 		if code < 0 || code > 255 {
-			c.problem(append(keys, "exits"), "%d is not an exit code", code)
+			c.problem(keys, "%d is not an exit code", code)
 		}
 		if a, ok := c.Table.Transition(state, lifecycle.Event(e)); (!ok || a.By&lifecycle.Worker == 0) &&
 			!slices.Contains(words, e) {
-			c.problem(append(keys, "exits"), "%s has no event %s of a worker, and it is not success, retry or fail",
+			c.problem(keys, "%s has no event %s of a worker, and it is not success, retry or fail",
 				state, e)
 		}
 	}

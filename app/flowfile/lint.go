@@ -232,26 +232,38 @@ func scan(text string) []used {
 		case c == ')' && !double && len(outer) > 0:
 			outer, double = outer[:len(outer)-1], outer[len(outer)-1]
 		case c == '$':
-			from := i + 1
-			if from < len(text) && text[from] == '{' {
-				from++
-			}
-			to := from
-			for to < len(text) && (text[to] == '_' || text[to] >= '0' && text[to] <= '9' || text[to] >= 'a' &&
-				text[to] <= 'z' || text[to] >= 'A' && text[to] <= 'Z') {
-				to++
-			}
-			if name := text[from:to]; name != "" {
-				arithmetic := strings.LastIndex(text[:i], "$((") > strings.LastIndex(text[:i], "))")
-				assigns := i > 0 && text[i-1] == '='
-				braced, rest := text[from-1] == '{', strings.TrimPrefix(text[to:], ":")
-				guarded := braced && rest != "" && strings.IndexByte("-+=?", rest[0]) >= 0
-				all = append(all, used{name, double || arithmetic || assigns, assignedIn(text, name), guarded})
+			if v, to := variableAt(text, i, double); v.name != "" {
+				all = append(all, v)
 				i = to - 1
 			}
 		}
 	}
 	return all
+}
+
+// variableAt returns the variable that a $ in a text stands for, and where its name ends. Without a name it is none.
+func variableAt(text string, at int, double bool) (v used, to int) {
+	from := at + 1
+	if from < len(text) && text[from] == '{' {
+		from++
+	}
+	for to = from; to < len(text) && inName(text[to]); {
+		to++
+	}
+	name := text[from:to]
+	if name == "" {
+		return used{}, to
+	}
+	arithmetic := strings.LastIndex(text[:at], "$((") > strings.LastIndex(text[:at], "))")
+	assigns := at > 0 && text[at-1] == '='
+	braced, rest := text[from-1] == '{', strings.TrimPrefix(text[to:], ":")
+	guarded := braced && rest != "" && strings.IndexByte("-+=?", rest[0]) >= 0
+	return used{name, double || arithmetic || assigns, assignedIn(text, name), guarded}, to
+}
+
+// inName reports whether a character can be part of the name of a variable.
+func inName(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 // assignedIn reports whether a text gives a variable a value: name=, for name in, read name.

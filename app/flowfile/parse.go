@@ -90,30 +90,36 @@ func (r *reader) input(t *tree.Node) {
 		return
 	}
 	for _, m := range t.Members {
-		in := Input{Name: m.Name, place: m.Position}
 		if !nameForm.MatchString(m.Name) {
 			r.wrong(m.Position, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores",
 				m.Name)
 			continue
 		}
+		in := Input{Name: m.Name, place: m.Position}
 		if m.Value.Kind != tree.Mapping {
 			in.Default = m.Value.Plain()
 		} else if r.keys(m.Value, "an input", inputKeys) {
-			in.Required = r.flag(m.Value.Get("required"), "required", false)
-			in.Path = r.flag(m.Value.Get("path"), "path", false)
-			if about := m.Value.Get("about"); about != nil {
-				in.About = r.text(about, "about")
-			}
-			if def := m.Value.Get("default"); def != nil {
-				if in.Default = def.Plain(); in.Required {
-					r.wrong(m.Value.At("default"), "an input that is required needs no default")
-				} else if err := in.checkPath(in.Default); err != nil {
-					r.wrong(m.Value.At("default"),
-						"the default of a path must be absolute: a file has no directory of its own")
-				}
-			}
+			r.fillInput(&in, m.Value)
 		}
 		r.inputs = append(r.inputs, in)
+	}
+}
+
+// fillInput reads an input that is written with keys.
+func (r *reader) fillInput(in *Input, t *tree.Node) {
+	in.Required = r.flag(t.Get("required"), "required", false)
+	in.Path = r.flag(t.Get("path"), "path", false)
+	if about := t.Get("about"); about != nil {
+		in.About = r.text(about, "about")
+	}
+	def := t.Get("default")
+	if def == nil {
+		return
+	}
+	if in.Default = def.Plain(); in.Required {
+		r.wrong(t.At("default"), "an input that is required needs no default")
+	} else if err := in.checkPath(in.Default); err != nil {
+		r.wrong(t.At("default"), "the default of a path must be absolute: a file has no directory of its own")
 	}
 }
 
