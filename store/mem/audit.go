@@ -2,10 +2,9 @@ package mem
 
 import (
 	"context"
-	"slices"
-	"sort"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // Note is part of job.Store.
@@ -17,31 +16,16 @@ func (s *Store) Note(ctx context.Context, a job.Audit) error {
 // Audit is part of job.Store.
 func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
 	return do(s, ctx, func() ([]job.Audit, error) {
-		from, to := max(seq, 0), int64(len(s.audit))
-		if n < 0 {
-			if seq > 0 {
-				to = min(to, seq-1)
-			}
-			from = max(0, to+int64(n))
-		} else {
-			to = from + max(0, min(to-from, int64(n)))
-		}
-		if from >= to {
-			return nil, nil
-		}
-		s.rows += to - from
-		return slices.Clone(s.audit[from:to]), nil
+		page := ledger.AuditPage(s.audit, seq, n)
+		s.rows += int64(len(page))
+		return page, nil
 	})
 }
 
 // AuditHolds is part of job.Store.
 func (s *Store) AuditHolds(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
 	return do(s, ctx, func() ([]job.Audit, error) {
-		from := sort.Search(len(s.held), func(i int) bool { return s.held[i].Seq > seq })
-		list := slices.Clone(s.held[from:][:max(0, min(n, len(s.held)-from))])
-		for i := range list {
-			list[i].Prev = job.Hash{}
-		}
+		list := ledger.HoldsPage(s.held, seq, n)
 		s.rows += int64(len(list))
 		return list, nil
 	})

@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -68,33 +67,12 @@ func (s *Store) Note(ctx context.Context, a job.Audit) error {
 
 // Audit is part of job.Store.
 func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
-	return do(s, ctx, func(r *records) ([]job.Audit, error) {
-		from, to := max(seq, 0), int64(len(r.audit))
-		if n < 0 {
-			if seq > 0 {
-				to = min(to, seq-1)
-			}
-			from = max(0, to+int64(n))
-		} else {
-			to = from + max(0, min(to-from, int64(n)))
-		}
-		if from >= to {
-			return nil, nil
-		}
-		return slices.Clone(r.audit[from:to]), nil
-	})
+	return do(s, ctx, func(r *records) ([]job.Audit, error) { return ledger.AuditPage(r.audit, seq, n), nil })
 }
 
 // AuditHolds is part of job.Store.
 func (s *Store) AuditHolds(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
-	return do(s, ctx, func(r *records) ([]job.Audit, error) {
-		from := sort.Search(len(r.held), func(i int) bool { return r.held[i].Seq > seq })
-		list := slices.Clone(r.held[from:][:max(0, min(n, len(r.held)-from))])
-		for i := range list {
-			list[i].Prev = job.Hash{}
-		}
-		return list, nil
-	})
+	return do(s, ctx, func(r *records) ([]job.Audit, error) { return ledger.HoldsPage(r.held, seq, n), nil })
 }
 
 // KeptClock is part of job.ClockStore.
