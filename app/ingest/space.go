@@ -279,17 +279,28 @@ func (t *task) refill(ctx context.Context) error {
 	if t.left != nil {
 		return t.refillProcessed(ctx, state)
 	}
-	manifest := t.spec.Type == TypeObjectManifest && state != record.Pending &&
-		(t.data.Refilling || !t.dir.Has(manifestFile))
-	if !manifest && (state == record.Estimating || state == record.Downloading) {
-		var err error
-		if manifest, err = t.torn(ctx, manifestFile); err != nil {
-			return err
-		}
+	manifest, err := t.lacksManifest(ctx, state)
+	if err != nil || !manifest && !files {
+		return err
 	}
-	if !manifest && !files {
-		return nil
+	return t.bringBack(ctx, state, manifest, files)
+}
+
+// lacksManifest reports whether the manifest of the job's object is to be fetched again.
+func (t *task) lacksManifest(ctx context.Context, state lifecycle.State) (bool, error) {
+	if t.spec.Type == TypeObjectManifest && state != record.Pending &&
+		(t.data.Refilling || !t.dir.Has(manifestFile)) {
+		return true, nil
 	}
+	if state == record.Estimating || state == record.Downloading {
+		return t.torn(ctx, manifestFile)
+	}
+	return false, nil
+}
+
+// bringBack fetches the manifest and the files again, or one of them. The record states meanwhile that they are not
+// complete.
+func (t *task) bringBack(ctx context.Context, state lifecycle.State, manifest, files bool) error {
 	j := t.Job()
 	if files {
 		if b := t.app.reserved.promise(ctx, &j, t.data.Space); b != nil {
