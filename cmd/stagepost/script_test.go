@@ -81,30 +81,19 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 var anyCertificate = &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 	TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 
-// ready waits until the server in the background answers. Another process notices it by the address
-// file.
+// ready waits until the server in the background answers.
 func ready(ts *testscript.TestScript, _ bool, _ []string) {
-	file := filepath.Join(ts.Getenv("STAGEPOST_DATA"), "address")
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-tick.C {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		url := strings.TrimSpace(string(text))
-		if answer, err := anyCertificate.Get(url + "/healthz"); err == nil {
-			_ = answer.Body.Close()
-			ts.Setenv("URL", url)
-			return
-		}
-	}
-	ts.Fatalf("the server did not get ready")
+	untilAnswer(ts, "/healthz", "the server did not get ready")
 }
 
 // answers waits until whatever is in the background has left its address in the data directory and takes connections
 // there, with or without a token.
 func answers(ts *testscript.TestScript, _ bool, _ []string) {
+	untilAnswer(ts, "/health", "it does not answer")
+}
+
+// untilAnswer waits for an answer of another process, whose address is in the address file.
+func untilAnswer(ts *testscript.TestScript, path, fault string) {
 	file := filepath.Join(ts.Getenv("STAGEPOST_DATA"), "address")
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -114,13 +103,13 @@ func answers(ts *testscript.TestScript, _ bool, _ []string) {
 			continue
 		}
 		url := strings.TrimSpace(string(text))
-		if answer, err := http.Get(url + "/health"); err == nil {
+		if answer, err := anyCertificate.Get(url + path); err == nil {
 			_ = answer.Body.Close()
 			ts.Setenv("URL", url)
 			return
 		}
 	}
-	ts.Fatalf("it does not answer")
+	ts.Fatalf("%s", fault)
 }
 
 // refused waits until a package token is unknown: a server reads its tokens again after a second.
