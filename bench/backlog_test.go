@@ -167,22 +167,28 @@ func report(b *testing.B, took []time.Duration, what string) {
 
 // worked lets an engine with 128 slots work off n jobs and gives jobs per second.
 func worked(b *testing.B, store job.Store, n int) float64 {
-	var ended atomic.Int64
-	done := make(chan struct{})
-	w := j8Work()
-	last := w.Steps["Stage6"]
-	w.Steps["Stage6"] = func(ctx context.Context, r *engine.Run) error {
-		if ended.Add(1) == int64(n) {
-			close(done)
-		}
-		return last(ctx, r)
-	}
+	w, done := countedWork(n)
 	start := time.Now()
 	_, stop := running(b, store, 128, w)
 	<-done
 	took := time.Since(start)
 	stop()
 	return float64(n) / took.Seconds()
+}
+
+// countedWork is the work of jobs, and a channel that is closed when n of them are in their last step.
+func countedWork(n int) (w engine.Work, done <-chan struct{}) {
+	var ended atomic.Int64
+	all := make(chan struct{})
+	w = j8Work()
+	last := w.Steps["Stage6"]
+	w.Steps["Stage6"] = func(ctx context.Context, r *engine.Run) error {
+		if ended.Add(1) == int64(n) {
+			close(all)
+		}
+		return last(ctx, r)
+	}
+	return w, all
 }
 
 // BenchmarkBytes measures what a job with its whole history takes on disk.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,16 +42,7 @@ func BenchmarkGrowth(b *testing.B) {
 // steady lets an engine work off n jobs while n jobs are submitted, and gives jobs a second.
 func steady(b *testing.B, store job.Store, n int) float64 {
 	const chunk = 50
-	var ended atomic.Int64
-	done := make(chan struct{})
-	w := j8Work()
-	last := w.Steps["Stage6"]
-	w.Steps["Stage6"] = func(ctx context.Context, r *engine.Run) error {
-		if ended.Add(1) == int64(n) {
-			close(done)
-		}
-		return last(ctx, r)
-	}
+	w, done := countedWork(n)
 	start := time.Now()
 	e, stop := running(b, store, 128, w)
 	var wg sync.WaitGroup

@@ -157,6 +157,20 @@ func TestRunFailsIfTheStoreIsDown(t *testing.T) {
 	})
 }
 
+// startEnding starts an engine that may end with an error: end stops it, and returns the error of Run.
+func startEnding(t *testing.T, store job.Store, o engine.Options, works ...engine.Work) (w *harness, end func() error) {
+	t.Helper()
+	e, err := engine.New(store, works, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	synctest.Wait()
+	return &harness{Engine: e, t: t, store: store}, func() error { cancel(); return <-done }
+}
+
 // TestStopLeavesAStepThatRunsOn checks that a step that ignores its context does not keep Run from returning: its job
 // returns to its queue, another engine finishes it, and what the step commits afterwards is Stale. The engine runs
 // again when the step has ended. Control: a step that returns within the second bound.
@@ -176,24 +190,15 @@ func TestStopLeavesAStepThatRunsOn(t *testing.T) {
 					return nil
 				}
 				store := mem.New()
-				e, err := engine.New(store, []engine.Work{letters(map[lc.State]engine.Step{"Sorting": stubborn})},
-					engine.Options{Name: "first"})
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				go func() { done <- e.Run(ctx) }()
-				synctest.Wait()
-				w := &harness{Engine: e, t: t, store: store}
+				w, end := startEnding(t, store, engine.Options{Name: "first"},
+					letters(map[lc.State]engine.Step{"Sorting": stubborn}))
 				id := w.post(engine.Order{}).ID
 				synctest.Wait()
 				began := time.Now()
-				cancel()
 				if c.after > 0 {
 					time.AfterFunc(c.after, func() { close(free) })
 				}
-				err = <-done
+				err := end()
 				if took := time.Since(began); took != c.took {
 					t.Errorf("the stop took %s, want %s", took, c.took)
 				}
@@ -209,7 +214,7 @@ func TestStopLeavesAStepThatRunsOn(t *testing.T) {
 				if j := w.get(id); j.Claimed() || w.times(id, lc.Yield) != 1 || j.Starts != 0 {
 					t.Errorf("got %+v", j)
 				}
-				if err := e.Run(t.Context()); job.KindOf(err) != job.Refused {
+				if err := w.Run(t.Context()); job.KindOf(err) != job.Refused {
 					t.Errorf("it runs again beside the step: %v", err)
 				}
 				second := start(t, store, engine.Options{Name: "second"}, letters(nil))
@@ -224,9 +229,9 @@ func TestStopLeavesAStepThatRunsOn(t *testing.T) {
 					t.Errorf("the step changed the record: %+v", j)
 				}
 				second.verify(id)
-				ctx, cancel = context.WithCancel(t.Context())
+				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
-				if err := e.Run(ctx); err != nil {
+				if err := w.Run(ctx); err != nil {
 					t.Errorf("it does not run again: %v", err)
 				}
 			})
@@ -260,25 +265,16 @@ func TestStopLeavesADeliveryThatRunsOn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				free, store := make(chan struct{}), mem.New()
 				stubborn := func(context.Context, job.Message) error { <-free; return nil }
-				e, err := engine.New(store, []engine.Work{mailing(takes(0))},
-					engine.Options{Name: "first", Deliver: map[string]engine.Deliver{"mail": stubborn}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				go func() { done <- e.Run(ctx) }()
-				synctest.Wait()
-				w := &harness{Engine: e, t: t, store: store}
+				w, end := startEnding(t, store, engine.Options{Name: "first",
+					Deliver: map[string]engine.Deliver{"mail": stubborn}}, mailing(takes(0)))
 				id := w.post(engine.Order{}).ID
 				w.end(id)
 				synctest.Wait()
 				began := time.Now()
-				cancel()
 				if c.after > 0 {
 					time.AfterFunc(c.after, func() { close(free) })
 				}
-				err = <-done
+				err := end()
 				if took := time.Since(began); took != c.took {
 					t.Errorf("the stop took %s, want %s", took, c.took)
 				}
