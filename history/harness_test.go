@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/format/rfc3161"
 	"github.com/stagepost/stagepost/format/rfc3161/authority"
+	"github.com/stagepost/stagepost/internal/ziptest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -193,17 +194,7 @@ func (f *fixture) files() map[string]string {
 	var out bytes.Buffer
 	_, err := Export(f.t.Context(), &out, f.dir, "here", f.from, f.now)
 	must(f.t, err)
-	z, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
-	must(f.t, err)
-	all := map[string]string{}
-	for _, one := range z.File {
-		r, err := one.Open()
-		must(f.t, err)
-		text, err := io.ReadAll(r)
-		must(f.t, err)
-		all[one.Name] = string(text)
-	}
-	return all
+	return ziptest.Files(f.t, out.Bytes())
 }
 
 func packed(t *testing.T, files map[string]string) []byte {

@@ -1,7 +1,6 @@
 package archiveserve_test
 
 import (
-	"archive/zip"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/internal/ziptest"
 )
 
 const (
@@ -95,17 +95,7 @@ func (m *moodle) archive() map[string]string {
 	if m.received == nil {
 		return nil
 	}
-	z, err := zip.NewReader(bytes.NewReader(m.received), int64(len(m.received)))
-	must(m.t, err)
-	files := map[string]string{}
-	for _, f := range z.File {
-		r, err := f.Open()
-		must(m.t, err)
-		text, err := io.ReadAll(r)
-		must(m.t, err)
-		files[f.Name] = string(text)
-	}
-	return files
+	return ziptest.Files(m.t, m.received)
 }
 
 // order sends an order to the quiz archive worker at an address, and gives the status of the answer.
