@@ -1,11 +1,9 @@
 package postgres
 
 import (
-	"archive/zip"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -25,6 +23,7 @@ import (
 	"github.com/stagepost/stagepost/format/rfc3161/authority"
 	"github.com/stagepost/stagepost/history"
 	"github.com/stagepost/stagepost/internal/transfer"
+	"github.com/stagepost/stagepost/internal/ziptest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/internal/newest"
@@ -398,16 +397,10 @@ func TestSameExport(t *testing.T) {
 // filesOf are the files of an export, without the numbers of entries, which each store gives.
 func filesOf(t *testing.T, export []byte) map[string][]string {
 	t.Helper()
-	z, err := zip.NewReader(bytes.NewReader(export), int64(len(export)))
-	check(t, err)
 	all := map[string][]string{}
-	for _, f := range z.File {
-		r, err := f.Open()
-		check(t, err)
-		text, err := io.ReadAll(r)
-		check(t, err)
-		for line := range strings.Lines(string(text)) {
-			if f.Name == "histories.jsonl" {
+	for name, text := range ziptest.Files(t, export) {
+		for line := range strings.Lines(text) {
+			if name == "histories.jsonl" {
 				var one map[string]any
 				check(t, json.Unmarshal([]byte(line), &one))
 				delete(one, "number")
@@ -415,7 +408,7 @@ func filesOf(t *testing.T, export []byte) map[string][]string {
 				check(t, err)
 				line = string(plain)
 			}
-			all[f.Name] = append(all[f.Name], line)
+			all[name] = append(all[name], line)
 		}
 	}
 	return all

@@ -311,48 +311,62 @@ func (v *view) addLane(s *source, r *laneRow, asked int) (another bool) {
 // leftOut returns the owners and groups whose lanes of a state are not read, because of limits and of holds that end by
 // themselves; closed means that none are.
 func (v *view) leftOut(t *terms, s *source) (owners, groups []string, closed bool) {
-	owners, groups = []string{}, []string{}
+	o := omitted{owners: []string{}, groups: []string{}}
 	for _, l := range t.limits[s.Kind] {
 		any := laneKey{KindState: s.KindState, group: l.Group, owner: l.Owner}
-		if l.Tag != "" || !any.guards(&l.Limit) || l.PerGroup && l.PerOwner {
-			continue
-		}
-		switch {
-		case l.Max <= 0 && l.Group == "" && l.Owner == "":
-			closed = true
-		case l.PerOwner && l.Group == "" || !l.PerGroup && l.Owner != "" && l.Group == "":
-			for s, n := range l.counts {
-				if n >= l.Max && (l.Owner == "" || s.owner == l.Owner || !l.PerOwner) {
-					owners = append(owners, pg.Stored(pick(l.PerOwner, s.owner, l.Owner)))
-				}
-			}
-		case l.PerGroup && l.Owner == "" || !l.PerOwner && l.Group != "" && l.Owner == "":
-			for s, n := range l.counts {
-				if n >= l.Max && (l.Group == "" || s.group == l.Group || !l.PerGroup) {
-					groups = append(groups, pg.Stored(pick(l.PerGroup, s.group, l.Group)))
-				}
-			}
-		case l.Group == "" && l.Owner == "":
-			closed = closed || l.counts[share{}] >= l.Max
+		if l.Tag == "" && any.guards(&l.Limit) && !(l.PerGroup && l.PerOwner) {
+			o.limit(l)
 		}
 	}
 	for i := range v.holds {
 		h := &v.holds[i]
 		here := (h.Kind == "" || h.Kind == s.Kind) && (h.State == "" || h.State == s.State)
 		marks := h.Until.IsZero() && h.Group+h.Owner != "" // its lanes are marked
-		if !here || marks || !h.On(t.now) || h.Tag != "" || h.Job != "" {
-			continue
-		}
-		switch {
-		case h.Group == "" && h.Owner == "":
-			closed = true
-		case h.Group == "":
-			owners = append(owners, pg.Stored(h.Owner))
-		case h.Owner == "":
-			groups = append(groups, pg.Stored(h.Group))
+		if here && !marks && h.On(t.now) && h.Tag == "" && h.Job == "" {
+			o.hold(h)
 		}
 	}
-	return owners, groups, closed
+	return o.owners, o.groups, o.closed
+}
+
+// omitted are the lanes of a state that are not read.
+type omitted struct {
+	owners, groups []string
+	closed         bool // all lanes
+}
+
+// limit omits the lanes for which a limit of the state grants no claim.
+func (o *omitted) limit(l *limit) {
+	switch {
+	case l.Max <= 0 && l.Group == "" && l.Owner == "":
+		o.closed = true
+	case l.PerOwner && l.Group == "" || !l.PerGroup && l.Owner != "" && l.Group == "":
+		for s, n := range l.counts {
+			if n >= l.Max && (l.Owner == "" || s.owner == l.Owner || !l.PerOwner) {
+				o.owners = append(o.owners, pg.Stored(pick(l.PerOwner, s.owner, l.Owner)))
+			}
+		}
+	case l.PerGroup && l.Owner == "" || !l.PerOwner && l.Group != "" && l.Owner == "":
+		for s, n := range l.counts {
+			if n >= l.Max && (l.Group == "" || s.group == l.Group || !l.PerGroup) {
+				o.groups = append(o.groups, pg.Stored(pick(l.PerGroup, s.group, l.Group)))
+			}
+		}
+	case l.Group == "" && l.Owner == "":
+		o.closed = o.closed || l.counts[share{}] >= l.Max
+	}
+}
+
+// hold omits the lanes of a hold of the state.
+func (o *omitted) hold(h *job.Hold) {
+	switch {
+	case h.Group == "" && h.Owner == "":
+		o.closed = true
+	case h.Group == "":
+		o.owners = append(o.owners, pg.Stored(h.Owner))
+	case h.Owner == "":
+		o.groups = append(o.groups, pg.Stored(h.Group))
+	}
 }
 
 func pick[T any](first bool, a, b T) T {
