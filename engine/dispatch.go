@@ -265,6 +265,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (*job.Job, er
 	j, err := e.commit(r.lasting, r, t)
 	if t.Require.Unheld && job.KindOf(err) == job.Refused {
 		moved, err := e.putBack(ctx, r.work, &r.job, e.name, err, func(t *transition) (job.Job, error) {
+			t.Began = r.began
 			j, err := e.commit(r.lasting, r, t)
 			return *j, err
 		})
@@ -386,6 +387,7 @@ func (e *Engine) retryRefused(r *Run, refusal error) {
 		return // the lease expires and the sweep finds the job
 	}
 	t.underClaim(e.name)
+	t.Began = r.began
 	if next, err := e.commit(r.lasting, r, t); err == nil {
 		e.attempted(r.work, &r.job, t.Change, o.ending(t.Change), t.At.Sub(r.began), next)
 		t.free()

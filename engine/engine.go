@@ -103,6 +103,7 @@ type Engine struct {
 	parking chan struct{}   // to the sweep: there is a new hold
 	steps   sync.WaitGroup
 	lines   lineNumbers // of remote workers
+	claims  claimTimes  // of remote workers
 	retain  *retention
 	headway atomic.Int64 // of the sweep: nanoseconds since 1970 by the engine's clock; 0 while it does not run
 }

@@ -127,6 +127,7 @@ func (r *Run) cut(ctx context.Context, op string) error {
 func (r *Run) fill(t *transition) (set settings) {
 	set = r.takeSet()
 	t.underClaim(r.actor)
+	t.Began = r.began
 	t.merge(&set)
 	if t.Set.Deadline != nil && t.Set.Expires != nil {
 		t.setExpires(r.work.expires(&r.job, t.To, t.At, *t.Set.Deadline))

@@ -52,7 +52,9 @@ func (e workers) Claim(ctx context.Context, r remote.Claim) ([]job.Job, error) {
 		c.N, c.Suspects = 1, job.OnlySuspects
 		jobs, err = e.store.Claim(ctx, c)
 	}
-	e.claimed(jobs, e.clock.Now())
+	now = e.clock.Now()
+	e.claimed(jobs, now)
+	e.claims.begin(now, jobs...)
 	return jobs, err
 }
 
@@ -123,6 +125,9 @@ func (e *Engine) concluded(
 		done.Job, done.Err = e.one(ctx, t)
 	}
 	if done.Err == nil && !r.Keep {
+		if done.Job.Worker == worker && done.Job.Epoch > r.Epoch {
+			e.claims.begin(t.At, done.Job)
+		}
 		var o outcome
 		o.report(r)
 		if t.Require.Unsettled {
@@ -132,7 +137,10 @@ func (e *Engine) concluded(
 	}
 	switch kind := job.KindOf(done.Err); {
 	case t.Require.Unheld && kind == job.Refused:
-		commit := func(t *transition) (job.Job, error) { return e.one(ctx, t) }
+		commit := func(t *transition) (job.Job, error) {
+			t.Began = e.claims.began(r)
+			return e.one(ctx, t)
+		}
 		done.Job, done.Err = e.putBack(ctx, e.workOf(j.Kind), j, worker, done.Err, commit)
 	case t.Require.Settled && kind == job.Refused:
 		done.Err = job.Errorf(job.Conflict, "report", j.ID, "%s", job.Reason(done.Err))
@@ -183,7 +191,8 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *rem
 		}
 		rest.Spawn, r = nil, &rest
 	}
-	run := &Run{id: j.ID, epoch: j.Epoch, job: *j, engine: e, in: &e.surroundings, work: w, actor: worker}
+	run := &Run{id: j.ID, epoch: j.Epoch, job: *j, engine: e, in: &e.surroundings, work: w, actor: worker,
+		began: e.claims.began(r)}
 	spawn, err := run.apply(r)
 	if err != nil {
 		return nil, err

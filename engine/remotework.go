@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stagepost/stagepost/engine/internal/lines"
 	"github.com/stagepost/stagepost/engine/remote"
@@ -18,6 +19,9 @@ const (
 	mostSpawned = 500     // children that it creates
 	mostData    = 1 << 20 // bytes of the data of a job after it, and of the spec of a child
 )
+
+// mostClaims is how many claims of remote workers are remembered.
+const mostClaims = 100_000
 
 // changesRecord reports whether a report changes the record; a report that only logs or shows progress does not.
 func changesRecord(r *remote.Report) bool {
@@ -271,12 +275,13 @@ func (e *Engine) note(j *job.Job, r *remote.Report) {
 		e.lines.write(logs, j, r)
 	}
 	if !r.Keep {
-		e.lines.drop(job.Lease{Job: r.Job, Epoch: r.Epoch})
+		lease := job.Lease{Job: r.Job, Epoch: r.Epoch}
+		e.lines.drop(lease)
+		e.claims.drop(lease)
 	}
 }
 
 func (n *lineNumbers) write(logs JobLogs, j *job.Job, r *remote.Report) {
-	const most = 100_000 // claims remembered
 	lease := job.Lease{Job: r.Job, Epoch: r.Epoch}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -293,7 +298,7 @@ func (n *lineNumbers) write(logs JobLogs, j *job.Job, r *remote.Report) {
 		last = max(last, line.Number)
 		out.Log(context.Background(), line.Level, line.Text, attrs(line)...)
 	}
-	if n.last == nil || len(n.last) >= most {
+	if n.last == nil || len(n.last) >= mostClaims {
 		n.last = map[job.Lease]int64{}
 	}
 	n.last[lease] = last
@@ -303,6 +308,38 @@ func (n *lineNumbers) drop(l job.Lease) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.last, l)
+}
+
+// claimTimes has the beginnings of the claims of remote workers, for the entries that end them. That of a claim which
+// another server granted, or this one before its last start, is not known.
+type claimTimes struct {
+	mu sync.Mutex
+	at map[job.Lease]time.Time
+}
+
+// begin notes claims that were granted.
+func (c *claimTimes) begin(at time.Time, jobs ...job.Job) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range jobs {
+		if c.at == nil || len(c.at) >= mostClaims {
+			c.at = map[job.Lease]time.Time{}
+		}
+		c.at[job.Lease{Job: jobs[i].ID, Epoch: jobs[i].Epoch}] = at
+	}
+}
+
+// began returns when the claim of a report began; zero: it is not known.
+func (c *claimTimes) began(r *remote.Report) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at[job.Lease{Job: r.Job, Epoch: r.Epoch}]
+}
+
+func (c *claimTimes) drop(l job.Lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.at, l)
 }
 
 // Report does in a step what a report of a remote worker does, and returns the error that the step must return. Spawned

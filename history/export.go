@@ -209,7 +209,7 @@ fields. A text is its length (unsigned LEB128) and its bytes in UTF-8; a number 
 of microseconds since 1970-01-01 UTC.
 
     entry of a history     job, seq (number), event, from, to, outcome, by (one byte), actor, cause, note, epoch (number),
-                           at (time), address if there is one
+                           at (time); then, if there is an address or began: address, and began (time) if there is one
     entry of the audit log seq (number), at (time), by (one byte), actor, event, job, kind, from, to, object, note,
                            seen (number), address if there is one
 

@@ -30,6 +30,7 @@ type Change struct {
 	Actor string
 	Note  string
 	At    time.Time
+	Began time.Time // as in [Event]; ignored if it is after At
 	// of the sender, for the history and the audit log
 	Address string
 
@@ -176,6 +177,9 @@ func ApplyTo(next *Job, e *Event, c *Change) (entered bool, err error) {
 		Job: next.ID, Seq: next.Seq + 1, Event: c.Event, From: from, To: c.To.State, Outcome: c.To.Outcome,
 		By: c.By, Actor: c.Actor, Cause: next.Cause, Note: c.Note, Epoch: epoch, At: c.At.Truncate(time.Microsecond),
 		Address: c.Address,
+	}
+	if !c.Began.IsZero() && !c.Began.After(c.At) {
+		e.Began = c.Began.Truncate(time.Microsecond)
 	}
 	e.Seal(next.Head)
 	next.Seq, next.Head = e.Seq, e.Hash

@@ -53,13 +53,17 @@ type Event struct {
 	Address string            `json:"address,omitempty"` // of the sender if a request caused it; see [WithAddress]
 	Epoch   int64             `json:"epoch"`
 	At      time.Time         `json:"at"` // to the microsecond
-	Prev    Hash              `json:"prev"`
-	Hash    Hash              `json:"hash"`
+	// when the work that the event ends began: the claim of its worker, or the event before under the same claim; zero:
+	// not known, or no worker caused the event
+	Began time.Time `json:"began,omitzero"`
+	Prev  Hash      `json:"prev"`
+	Hash  Hash      `json:"hash"`
 }
 
 // Seal sets Prev and Hash. The hash is SHA-256 over prev and the canonical form: every field in the order above,
-// texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970. Address comes last; it is
-// left out if it is empty, as in entries of earlier versions.
+// texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970. Address and Began come last,
+// Began in the form of At. Both are left out if Began is zero and Address is empty, as in entries of earlier versions;
+// Began alone is left out if it is zero.
 func (e *Event) Seal(prev Hash) {
 	e.Prev = prev
 	var room [512]byte
@@ -80,8 +84,11 @@ func (e *Event) Seal(prev Hash) {
 	text(e.Note)
 	b = binary.AppendVarint(b, e.Epoch)
 	b = binary.AppendVarint(b, e.At.UnixMicro())
-	if e.Address != "" {
+	if e.Address != "" || !e.Began.IsZero() {
 		text(e.Address)
+	}
+	if !e.Began.IsZero() {
+		b = binary.AppendVarint(b, e.Began.UnixMicro())
 	}
 	e.Hash = sha256.Sum256(b)
 }

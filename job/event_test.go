@@ -45,6 +45,41 @@ func TestSealIsForEver(t *testing.T) {
 	}
 }
 
+// TestBeganIsSealed pins the canonical form of entries that have the beginning of their work: with an address and
+// without one they are different from each other and from those without a beginning. A beginning after the entry is
+// left out.
+func TestBeganIsSealed(t *testing.T) {
+	j, history := sealed()
+	hashes := map[job.Hash]bool{}
+	for _, address := range []string{"", "192.0.2.7"} {
+		for _, began := range []time.Time{{}, history[1].At, history[1].At.Add(-time.Microsecond)} {
+			e := history[1]
+			e.Address, e.Began = address, began
+			e.Seal(history[0].Hash)
+			hashes[e.Hash] = true
+		}
+	}
+	if len(hashes) != 6 || !hashes[history[1].Hash] {
+		t.Errorf("%d different hashes", len(hashes))
+	}
+	e := history[1]
+	e.Began = e.At.Add(-1500 * time.Millisecond)
+	e.Seal(history[0].Hash)
+	const want = "1ee0f67555c9ea2a8742646e2ed6b0ba14e9df9371595a2471bca5865b397d73"
+	if got := e.Hash.String(); got != want {
+		t.Errorf("the canonical form of history entries with a beginning changed: got %s", got)
+	}
+	to, _ := life.Next(life.Start(), "begin", lc.Worker)
+	j.Position = life.Start()
+	for after, keeps := range map[time.Duration]bool{0: true, -time.Hour: true, time.Microsecond: false} {
+		c := job.Change{Job: j.ID, Version: j.Version, Event: "begin", To: to, By: lc.Worker, At: e.At,
+			Began: e.At.Add(after)}
+		if _, made, err := job.Apply(j, &c); err != nil || made.Began.IsZero() == keeps {
+			t.Errorf("%s after the entry: %+v, %v", after, made, err)
+		}
+	}
+}
+
 // TestVerifyFindsEveryChange changes each field of an entry, and the list itself.
 func TestVerifyFindsEveryChange(t *testing.T) {
 	for name, change := range map[string]func(j *job.Job, h *[]job.Event){
@@ -59,6 +94,7 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 		"note":    func(_ *job.Job, h *[]job.Event) { (*h)[1].Note = "another" },
 		"epoch":   func(_ *job.Job, h *[]job.Event) { (*h)[1].Epoch++ },
 		"address": func(_ *job.Job, h *[]job.Event) { (*h)[1].Address = "192.0.2.7" },
+		"began":   func(_ *job.Job, h *[]job.Event) { (*h)[1].Began = (*h)[1].At },
 		"at":      func(_ *job.Job, h *[]job.Event) { (*h)[1].At = (*h)[1].At.Add(time.Microsecond) },
 		"shifted": func(_ *job.Job, h *[]job.Event) { (*h)[1].Actor, (*h)[1].Cause = "w1w", "hy" },
 		"lost":    func(_ *job.Job, h *[]job.Event) { *h = (*h)[:1] },

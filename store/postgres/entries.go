@@ -13,16 +13,16 @@ import (
 )
 
 const selectEntry = `SELECT job, seq, event, from_state, to_state, outcome, actor, who, cause, note, epoch, at, hash, e,
- address FROM event `
+ address, began FROM event `
 
 // scanEntry reads the entry under the cursor of selectEntry, without the id of its job.
 func scanEntry(row pgx.CollectableRow) (entry, error) {
 	n, e := entry{}, &job.Event{}
-	var by, at int64
+	var by, at, began int64
 	var hash []byte
 	err := row.Scan(&n.n, &e.Seq, (*string)(&e.Event), (*string)(&e.From), (*string)(&e.To), (*string)(&e.Outcome),
-		&by, &e.Actor, &e.Cause, &e.Note, &e.Epoch, &at, &hash, &n.number, &e.Address)
-	e.By, e.At = lifecycle.Actor(by), moment(at)
+		&by, &e.Actor, &e.Cause, &e.Note, &e.Epoch, &at, &hash, &n.number, &e.Address, &began)
+	e.By, e.At, e.Began = lifecycle.Actor(by), moment(at), moment(began)
 	e.Event, e.From = lifecycle.Event(pg.Original(string(e.Event))), lifecycle.State(pg.Original(string(e.From)))
 	e.To, e.Outcome = lifecycle.State(pg.Original(string(e.To))), lifecycle.Outcome(pg.Original(string(e.Outcome)))
 	e.Actor, e.Cause, e.Note = pg.Original(e.Actor), pg.Original(e.Cause), pg.Original(e.Note)

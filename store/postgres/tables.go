@@ -103,6 +103,7 @@ var events = table[entry]{"event", []column[entry]{
 	{name: "at", int: func(e *entry) int64 { return micro(e.event.At) }},
 	{name: "hash", bytes: func(e *entry) []byte { return e.event.Hash[:] }},
 	{name: "address", text: func(e *entry) string { return e.event.Address }},
+	{name: "began", int: func(e *entry) int64 { return micro(e.event.Began) }},
 }}
 
 // taskOf is a task of a job.

@@ -54,10 +54,10 @@ func newApplier(s *Store) (*applier, error) {
 		rowlog.Word: insertWord + " ON CONFLICT DO NOTHING", rowlog.Move: insertMove + " ON CONFLICT DO NOTHING",
 		rowlog.Made: insertMade + " ON CONFLICT (n) DO NOTHING", rowlog.Now: replaceNow, rowlog.Data: putData,
 		rowlog.NoData: dropData, rowlog.Key: insertKey + " ON CONFLICT DO NOTHING",
-		rowlog.Event: insertEvent + " ON CONFLICT DO NOTHING", rowlog.Task: putTask, rowlog.Hold: putHold,
+		rowlog.Entry: insertEvent + " ON CONFLICT DO NOTHING", rowlog.Task: putTask, rowlog.Hold: putHold,
 		rowlog.DropHold: dropHold, rowlog.Message: putMessage, rowlog.Audit: insertAudit + " ON CONFLICT DO NOTHING",
+		rowlog.Event: insertFormer + " ON CONFLICT DO NOTHING", rowlog.Requires: putRequires,
 		rowlog.Sent: insertSent + " ON CONFLICT DO NOTHING", rowlog.Audited: insertAudited + " ON CONFLICT DO NOTHING",
-		rowlog.Requires: putRequires,
 	} {
 		stmt, err := s.records.c.Prepare(sql)
 		if err != nil {
@@ -257,7 +257,7 @@ func (a *applier) rowsOf(images []rowlog.Image) error {
 	a.some = a.some[:0]
 	for _, m := range images {
 		switch {
-		case m.Kind != rowlog.Event:
+		case m.Kind != rowlog.Entry:
 			if err := a.row(m); err != nil {
 				return err
 			}

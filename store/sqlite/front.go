@@ -34,10 +34,10 @@ func newFront(c *conn.Conn, o *overlay) (*front, error) {
 	row := func(k rowlog.Kind) statement { return f.group.Row(k) }
 	f.target = target{&reading{}, &writing{
 		made: row(rowlog.Made), requires: row(rowlog.Requires), insert: row(rowlog.Now), update: row(rowlog.Now),
-		data: row(rowlog.Data), noData: row(rowlog.NoData), key: row(rowlog.Key), event: row(rowlog.Event),
+		data: row(rowlog.Data), noData: row(rowlog.NoData), key: row(rowlog.Key), event: row(rowlog.Entry),
 		task: row(rowlog.Task), hold: row(rowlog.Hold), dropHold: row(rowlog.DropHold), post: row(rowlog.Message),
 		word: row(rowlog.Word), move: row(rowlog.Move), audit: row(rowlog.Audit),
-		sent: row(rowlog.Sent), audited: row(rowlog.Audited),
+		audited: row(rowlog.Audited),
 	}}
 	f.view, f.ends = row(rowlog.View), row(rowlog.Numbers)
 	err := prepare(c, map[**conn.Stmt]string{&f.snapshot: "BEGIN", &f.release: "COMMIT"})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
@@ -45,7 +46,7 @@ func openReaders(s *Store) (*readers, error) {
 			&r.idBegin: selectIDBegin,
 			&r.idPart:  selectIDPart,
 			&r.number:  "SELECT number FROM job_made WHERE n = ?",
-			&r.event: "SELECT back, seq, move, at, epoch, actor, cause, note, job, address FROM event " +
+			&r.event: "SELECT back, seq, move, at, epoch, actor, cause, note, job, address, worked FROM event " +
 				"WHERE e = ?",
 			&r.keyed:       "SELECT n FROM job_key WHERE key = ? ORDER BY n",
 			&r.audit:       selectAudit + "WHERE a > ? ORDER BY a LIMIT ?",
@@ -234,7 +235,7 @@ func (s *Store) numbered(r *reader, of *entry) ([]job.Event, []int64, error) {
 func (s *Store) event(r *reader, of *entry, at int64, e *job.Event) (back int64, err error) {
 	if row, found := r.view.event(at); found && row.job == of.n {
 		*e = row.event
-		e.At = stored(e.At)
+		e.At, e.Began = stored(e.At), stored(e.Began)
 		return row.back, nil
 	}
 	r.event.Int(1, at)
@@ -253,6 +254,9 @@ func (s *Store) event(r *reader, of *entry, at int64, e *job.Event) (back int64,
 		At: unixMicro(of.job.Created.UnixMicro() + r.event.GetInt(3)), Epoch: r.event.GetInt(4),
 		Actor: s.names.getWord(r.event, 5), Cause: s.names.getWord(r.event, 6), Note: r.event.GetText(7),
 		Address: s.names.getWord(r.event, 9),
+	}
+	if !r.event.IsNull(10) {
+		e.Began = e.At.Add(-time.Duration(r.event.GetInt(10)) * time.Microsecond)
 	}
 	return r.event.GetInt(0), nil
 }

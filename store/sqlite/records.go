@@ -295,12 +295,6 @@ func (r *records) append(e *entry, ev *job.Event) error {
 		return err
 	}
 	s := r.writes.event
-	if ev.Address != "" {
-		s = r.writes.sent
-		if err := r.names.bindWord(s, 11, ev.Address); err != nil {
-			return err
-		}
-	}
 	s.Int(1, r.nextEvent)
 	s.Int(2, e.n)
 	if ev.Seq == 1 {
@@ -319,6 +313,14 @@ func (r *records) append(e *entry, ev *job.Event) error {
 		return err
 	}
 	s.TextOrNull(10, ev.Note)
+	if err := r.names.bindWord(s, 11, ev.Address); err != nil {
+		return err
+	}
+	if ev.Began.IsZero() {
+		s.Null(12)
+	} else {
+		s.Int(12, ev.At.UnixMicro()-ev.Began.UnixMicro())
+	}
 	return s.Run()
 }
 

@@ -29,7 +29,7 @@ type statement interface {
 type writing struct {
 	made, requires, insert, update, data, noData, key, event, task, hold, dropHold, post, word, move, audit statement
 
-	sent, audited statement // event and audit with the address of a sender
+	audited statement // audit with the address of a sender
 }
 
 func (r *reading) prepare(c *conn.Conn) error {
@@ -52,10 +52,12 @@ const (
 	putData     = "INSERT OR REPLACE INTO job_data (n, data) VALUES (?, ?)"
 	dropData    = "DELETE FROM job_data WHERE n = ?"
 	insertKey   = "INSERT INTO job_key (key, kind, owner, n) VALUES (?, ?, ?, ?)"
-	insertEvent = `INSERT INTO event (e, job, back, seq, move, at, epoch, actor, cause, note)
+	insertEvent = `INSERT INTO event (e, job, back, seq, move, at, epoch, actor, cause, note, address, worked)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	eventColumns = 12
+	// as earlier versions wrote it into the log
+	insertFormer = `INSERT INTO event (e, job, back, seq, move, at, epoch, actor, cause, note)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	eventColumns = 10
-	// with the address of a sender
 	insertSent = `INSERT INTO event (e, job, back, seq, move, at, epoch, actor, cause, note, address)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	putTask = `INSERT OR REPLACE INTO task (job, name, kind, state, epoch, attempts, done, total, message, data, changed, sum)
@@ -77,7 +79,7 @@ func (w *writing) prepare(c *conn.Conn) error {
 		&w.made: insertMade, &w.requires: putRequires, &w.insert: insertNow, &w.update: updateNow, &w.data: putData,
 		&w.noData: dropData, &w.key: insertKey, &w.event: insertEvent, &w.task: putTask, &w.hold: putHold,
 		&w.dropHold: dropHold, &w.post: putMessage, &w.word: insertWord, &w.move: insertMove, &w.audit: insertAudit,
-		&w.sent: insertSent, &w.audited: insertAudited,
+		&w.audited: insertAudited,
 	} {
 		s, err := c.Prepare(sql)
 		if err != nil {

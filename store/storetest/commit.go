@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 var commitTests = []test{
 	{"a move under a claim", commitMove},
+	{"when the work began that an entry ends", commitBegan},
 	{"every field can be set", commitFields},
 	{"news without a move gives the claim back, or keeps it", commitNews},
 	{"news without a claim leaves the claim alone", commitAside},
@@ -45,6 +47,35 @@ func commitMove(w *harness) {
 		w.Errorf("after the move: %+v", got)
 	}
 	w.sound()
+}
+
+// commitBegan has entries with and without a beginning, with and without an address, and a beginning after the entry,
+// which is left out.
+func commitBegan(w *harness) {
+	j := w.claimed()
+	began := []time.Time{w.now().Add(-90 * time.Minute), {}, w.now().Add(-time.Microsecond), w.now()}
+	at := func(i int, address string) func(*job.Change) {
+		return func(c *job.Change) { c.Began, c.Address, c.Keep = began[i], address, true }
+	}
+	j = w.must(w.move(j, lifecycle.Backoff, lifecycle.Worker, at(0, "192.0.2.7")))
+	j = w.must(w.move(j, lifecycle.Backoff, lifecycle.Worker, at(1, "192.0.2.7")))
+	j = w.must(w.move(j, lifecycle.Backoff, lifecycle.Worker, at(2, "")))
+	j = w.must(w.move(j, lifecycle.Backoff, lifecycle.Worker, at(3, "")))
+	j = w.must(w.move(j, "begin", lifecycle.Worker, func(c *job.Change) { c.Began = c.At.Add(time.Second) }))
+	for range 2 {
+		var got []time.Time
+		history := w.history(j.ID)
+		for _, e := range history {
+			got = append(got, e.Began)
+		}
+		same(w, "beginnings", got, slices.Concat([]time.Time{{}}, began, []time.Time{{}}))
+		if err := job.Verify(w.get(j.ID), history, Step); err != nil {
+			w.Error(err)
+		}
+		if w.reopen != nil {
+			w.restart()
+		}
+	}
 }
 
 func commitFields(w *harness) {

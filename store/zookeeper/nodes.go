@@ -133,21 +133,28 @@ func decodeJob(data []byte) (*record, error) {
 }
 
 // eventRow is an event in the data of a node of a history: a list of values, without the job and the hash before it,
-// which follow from the node and from the event before. The address is the last value, and is left out if it is empty.
+// which follow from the node and from the event before. The address and the beginning of the work are the last values;
+// those at the end that are empty are left out.
 type eventRow struct{ event job.Event }
 
 // fields are the values in their order.
 func (e *eventRow) fields() []any {
 	v := &e.event
 	return []any{&v.Seq, &v.Event, &v.From, &v.To, &v.Outcome, (*uint8)(&v.By), &v.Actor, &v.Cause, &v.Note, &v.Epoch,
-		&v.At, &v.Hash, &v.Address}
+		&v.At, &v.Hash, &v.Address, &v.Began}
 }
+
+// withAddress is the number of values up to the address.
+const withAddress = 13
 
 // MarshalJSON is part of json.Marshaler.
 func (e *eventRow) MarshalJSON() ([]byte, error) {
 	fields := e.fields()
-	if e.event.Address == "" {
-		fields = fields[:len(fields)-1]
+	if e.event.Began.IsZero() {
+		fields = fields[:withAddress]
+		if e.event.Address == "" {
+			fields = fields[:withAddress-1]
+		}
 	}
 	return encode(fields), nil
 }
@@ -159,7 +166,7 @@ func (e *eventRow) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return err
 	}
-	if len(fields) != n && len(fields) != n-1 {
+	if len(fields) > n || len(fields) < withAddress-1 {
 		return fmt.Errorf("an event has %d values, not %d", len(fields), n)
 	}
 	return nil

@@ -21,7 +21,7 @@ const (
 	Data     Kind = 5  // row number, data
 	NoData   Kind = 6  // row number
 	Key      Kind = 7  // key, kind, owner, row number
-	Event    Kind = 8  // the columns of event
+	Event    Kind = 8  // the columns of event without address and worked; of earlier versions
 	Task     Kind = 9  // the columns of task, beginning with row number and name
 	Hold     Kind = 10 // the columns of hold, and the version that earlier programs wrote
 	DropHold Kind = 11 // scope
@@ -29,14 +29,16 @@ const (
 	Audit    Kind = 13 // the columns of audit
 	View     Kind = 14 // kind of jobs
 	Numbers  Kind = 15 // highest numbers of jobs, history entries and audit entries, hash of the last audit entry
-	Sent     Kind = 16 // the columns of event and the address of the sender
+	Sent     Kind = 16 // the columns of event without worked; of earlier versions
 	Audited  Kind = 17 // the columns of audit and the address of the sender
 	Requires Kind = 18 // row number, labels that the job requires; after Made
+	Entry    Kind = 19 // the columns of event
 )
 
 // parameters are the numbers of values.
 var parameters = [...]int{Word: 2, Move: 6, Made: 10, Now: 29, Data: 2, NoData: 1, Key: 4, Event: 10, Task: 12,
-	Hold: 13, DropHold: 1, Message: 12, Audit: 13, View: 1, Numbers: 4, Sent: 11, Audited: 14, Requires: 2}
+	Hold: 13, DropHold: 1, Message: 12, Audit: 13, View: 1, Numbers: 4, Sent: 11, Audited: 14, Requires: 2,
+	Entry: 12}
 
 const mostParameters = 29
 
