@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"encoding/json"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -25,6 +24,7 @@ const (
 	jobHistory  = server.MostPage // entries from which the timeline is made
 	jobChildren = 10
 	jobLines    = 20 // of the end of its log
+	jobTasks    = 1000
 )
 
 // jobInput is what the API answers about a job.
@@ -62,6 +62,7 @@ type jobView struct {
 	Stays    []stay
 	Claims   string
 	Tasks    []taskRow
+	AllTasks int  // with those that are not shown
 	Unnamed  bool // the server does not know who the reader is
 	Children childrenView
 	Diagram  template.HTML
@@ -148,6 +149,18 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 	if err := h.readJob(r, &in, text); err != nil {
 		return nil, err
 	}
+	var details server.Details
+	if in.Entry == 0 {
+		var err error
+		if details, err = h.DetailsOf(r, &in.Job); err != nil {
+			return nil, err
+		}
+		if !details.Tasks {
+			if err := h.Get(r, jobAPI(in.Job.ID)+"/tasks", &in.Tasks); err != nil {
+				return nil, err
+			}
+		}
+	}
 	v := viewJob(h.Pages, &in)
 	v.Unnamed = !h.Visitor(r).SignedIn
 	if path := h.FilesOf(&in.Job.Job); path != "" {
@@ -155,39 +168,32 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 	}
 	if !v.Past && !in.Job.Ended {
 		var x api.Expected
-		if err := h.Get(r, "/api/v1/jobs/"+url.PathEscape(string(in.Job.ID))+"/expected", &x); err != nil {
+		if err := h.Get(r, jobAPI(in.Job.ID)+"/expected", &x); err != nil {
 			return nil, err
 		}
 		v.Expected = amount.Expectation(&x)
 	}
-	f := &Frame{Title: v.Name, Plain: true}
-	if !v.Past {
-		details, err := h.DetailsOf(r, &in.Job)
-		if err != nil {
-			return nil, err
-		}
-		if v.Details, f.Styles, f.Scripts = details.HTML, details.Styles, details.Scripts; details.Tasks {
-			v.Tasks = nil
-		}
-		if details.Children {
-			v.Children.Rows = nil
-		}
+	v.Details = details.HTML
+	if details.Children {
+		v.Children.Rows = nil
 	}
-	f.Body = v
+	f := &Frame{Title: v.Name, Plain: true, Styles: details.Styles, Scripts: details.Scripts, Body: v}
 	if !in.Job.Ended && !v.Past {
 		f.Events = eventsOf(&in.Job.Job, &in.Log)
 	}
 	return f, nil
 }
 
-// readJob asks the API about a job, and for the lines of its log that contain a text.
+// jobAPI is the path of a job in the API.
+func jobAPI(id job.ID) string { return "/api/v1/jobs/" + url.PathEscape(string(id)) }
+
+// readJob asks the API about a job without its tasks, and for the lines of its log that contain a text.
 func (h *handlers) readJob(r *http.Request, in *jobInput, text string) error {
 	path := "/api/v1/jobs/" + url.PathEscape(r.PathValue("id"))
 	if err := h.Get(r, path, &in.Job); err != nil {
 		return err
 	}
 	var history api.History
-	var tasks api.Tasks
 	first := max(0, cmp.Or(in.Entry, in.Job.Seq)-jobHistory)
 	if err := h.Get(r, path+"/history?limit=1000&after="+strconv.FormatInt(first, 10), &history); err != nil {
 		return err
@@ -201,10 +207,9 @@ func (h *handlers) readJob(r *http.Request, in *jobInput, text string) error {
 	} else {
 		in.Entry = 0
 	}
-	if err := cmp.Or(h.Get(r, path+"/why"+at, &in.Why), h.Get(r, path+"/tasks", &tasks)); err != nil {
+	if err := h.Get(r, path+"/why"+at, &in.Why); err != nil {
 		return err
 	}
-	in.Tasks = tasks
 	if in.Entry == 0 {
 		log, err := h.readLog(r, in.Job.ID, 0, text, jobLines)
 		if err != nil {
@@ -213,7 +218,7 @@ func (h *handlers) readJob(r *http.Request, in *jobInput, text string) error {
 		in.Log, in.Log.Form = log, JobPath(in.Job.ID)+"#log"
 	}
 	if in.Job.Children.Expected > 0 {
-		if err := h.Get(r, path+"/children?limit="+strconv.Itoa(jobChildren), &in.Children); err != nil {
+		if err := h.Get(r, path+"/children?brief=true&limit="+strconv.Itoa(jobChildren), &in.Children); err != nil {
 			return err
 		}
 	}
@@ -255,7 +260,7 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 		Past: in.Entry > 0, At: in.Why.At, Entry: cmp.Or(in.Entry, j.Seq), First: 1, Queue: in.Why.Queue,
 		Next: in.Why.Next, Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not, Unknown: in.Why.Unknown,
 		Diagram: in.Diagram,
-		Spec:    pretty(j.Spec), Data: pretty(j.Data), Log: in.Log, Page: in.Job.Links["page"],
+		Spec:    textOf(j.Spec), Data: textOf(j.Data), Log: in.Log, Page: in.Job.Links["page"],
 		Reorders: in.Reorders && !j.Ended && in.Entry == 0}
 	if v.Past {
 		j.Position, j.Entered, j.Message, v.Progress = in.Why.Position, in.Why.Entered, "", nil
@@ -296,7 +301,8 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 		entries = entries[:min(len(entries), int(in.Entry-entries[0].Seq)+1)]
 	}
 	v.Stays = staysOf(kinds, j, entries, until)
-	for i := range in.Tasks.Tasks {
+	v.AllTasks = len(in.Tasks.Tasks)
+	for i := range min(v.AllTasks, jobTasks) {
 		t := &in.Tasks.Tasks[i]
 		stage := kinds.Stage(t.Kind, t.State)
 		v.Tasks = append(v.Tasks, taskRow{*t, ToneOf(&stage, stage.Outcome, stage.Kind == lifecycle.End, false),
@@ -412,25 +418,6 @@ func whoOf(e *job.Event) string {
 		return e.By.String()
 	}
 	return e.By.String() + " " + e.Actor
-}
-
-// pretty writes JSON with a line for each member; "" for none.
-func pretty(text json.RawMessage) string {
-	if len(text) == 0 || string(text) == "null" || string(text) == "{}" {
-		return ""
-	}
-	var v any
-	if json.Unmarshal(text, &v) != nil {
-		return string(text)
-	}
-	var b strings.Builder
-	out := json.NewEncoder(&b)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	if out.Encode(v) != nil {
-		return string(text)
-	}
-	return strings.TrimSpace(b.String())
 }
 
 // act causes an event.

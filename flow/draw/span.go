@@ -162,8 +162,9 @@ type chart struct {
 // chartOf sorts spans into lanes by when they begin. Spans without a beginning are left out; those that end before they
 // begin have no length.
 func chartOf(spans []Span, most int) *chart {
+	const hidden = -1
 	c := &chart{}
-	byAtom := map[string]int{}
+	byAtom := make(map[string]int, len(spans)) // the lane, or hidden
 	sorted := slices.Clone(spans)
 	slices.SortStableFunc(sorted, func(a, b Span) int {
 		return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Atom, b.Atom), a.To.Compare(b.To))
@@ -182,15 +183,19 @@ func chartOf(spans []Span, most int) *chart {
 			c.to = s.To
 		}
 		i, ok := byAtom[s.Atom]
-		if !ok {
+		switch {
+		case ok:
+		case most > 0 && len(c.lanes) == most:
+			i = hidden
+			c.hidden++
+		default:
 			i = len(c.lanes)
-			byAtom[s.Atom] = i
 			c.lanes = append(c.lanes, lane{name: clean(s.Atom), kind: s.Kind})
 		}
-		c.lanes[i].spans = append(c.lanes[i].spans, s)
-	}
-	if most > 0 && len(c.lanes) > most {
-		c.hidden, c.lanes = len(c.lanes)-most, c.lanes[:most]
+		byAtom[s.Atom] = i
+		if i != hidden {
+			c.lanes[i].spans = append(c.lanes[i].spans, s)
+		}
 	}
 	return c
 }

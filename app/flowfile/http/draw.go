@@ -31,29 +31,42 @@ func (s *Handlers) drawFlow(w http.ResponseWriter, r *http.Request) error {
 		format = acceptedDrawing(r.Header.Get("Accept"), name)
 		w.Header().Set("Vary", "Accept")
 	}
-	drawn := flowDrawings[name+"."+format]
 	switch {
-	case drawn == nil:
+	case flowDrawings[name+"."+format] == nil:
 		return job.Errorf(job.NotFound, "draw", f.Job.ID,
 			"there is no drawing %.60q (there are: graph.svg, graph.dot, graph.mmd, timeline.svg)", full)
 	case f.Outline == nil:
 		return job.Errorf(job.Refused, "draw", f.Job.ID,
 			"no worker has made the flow yet: it can be drawn when it has begun")
 	}
-	var b bytes.Buffer
+	text, err := drawnAs(name+"."+format, f, recordsOf(f), time.Now())
+	if err != nil {
+		return err
+	}
+	if format == "svg" {
+		return server.ReplySVG(w, text)
+	}
+	return server.ReplyText(w, text)
+}
+
+// recordsOf lists the records of the atoms that a flow has.
+func recordsOf(f *durable.View) []flow.Record {
 	records := make([]flow.Record, 0, len(f.Atoms))
 	for i := range f.Atoms {
 		if !f.Atoms[i].Removed {
 			records = append(records, f.Atoms[i].Record)
 		}
 	}
-	if err := drawn(&b, f, records, time.Now()); err != nil {
-		return job.Errorf(job.Internal, "draw", f.Job.ID, "%w", err)
+	return records
+}
+
+// drawnAs draws a flow, whose outline is known, as one of flowDrawings.
+func drawnAs(name string, f *durable.View, records []flow.Record, now time.Time) (string, error) {
+	var b bytes.Buffer
+	if err := flowDrawings[name](&b, f, records, now); err != nil {
+		return "", job.Errorf(job.Internal, "draw", f.Job.ID, "%w", err)
 	}
-	if format == "svg" {
-		return server.ReplySVG(w, b.String())
-	}
-	return server.ReplyText(w, b.String())
+	return b.String(), nil
 }
 
 // flowDrawings are the drawings that there are of a flow, by name.

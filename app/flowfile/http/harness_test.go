@@ -32,6 +32,11 @@ type harness struct{ *servertest.Harness }
 // openFlows is a server whose engine runs flows, and has letters that no one carries.
 func openFlows(t *testing.T, factories map[string]durable.Factory) *harness {
 	t.Helper()
+	return openFlowsIn(t, mem.New(), factories)
+}
+
+func openFlowsIn(t *testing.T, store job.Store, factories map[string]durable.Factory) *harness {
+	t.Helper()
 	all := map[string]durable.Factory{flowfile.FactoryName: flowfile.Factory(flowfile.Options{})}
 	for name, f := range factories {
 		all[name] = f
@@ -40,7 +45,7 @@ func openFlows(t *testing.T, factories map[string]durable.Factory) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(mem.New(), []engine.Work{flows.Work(),
+	e, err := engine.New(store, []engine.Work{flows.Work(),
 		{Life: servertest.Letter, Prefix: "let", Outside: true}}, engine.Options{})
 	if err != nil {
 		t.Fatal(err)

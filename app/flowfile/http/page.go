@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
@@ -28,7 +29,9 @@ const (
 
 // flowView is what the page about a job shows of a flow.
 type flowView struct {
-	api.Flow
+	ID       job.ID
+	Awaits   []string // signals
+	Remains  []string // tasks whose effects were not reverted
 	Tasks    int
 	Done     int // tasks that need nothing more
 	Graph    template.HTML
@@ -58,26 +61,28 @@ type node struct {
 	Open    bool // of a flow: it is shown opened
 }
 
-// details shows the graph and the tree of a flow.
+// details shows the graph and the tree of a flow. All of it is made of one reading, and only of what is shown.
 func (s *Handlers) details(r *http.Request, j *api.Job) (d server.Details, err error) {
-	v := flowView{Path: pagePath(j.ID)}
-	if s.Flows == nil {
+	if s.Flows == nil || !s.Permits(r, http.MethodGet, "/api/v1/flows/{id}") {
 		return d, nil
 	}
-	if err := s.pages.Get(r, flowPath(j.ID)+"?values=true", &v.Flow); err != nil {
+	f, err := s.readFlow(r.Context(), s.Flows, j.ID)
+	if err != nil {
 		return d, err
 	}
+	v := flowView{ID: j.ID, Awaits: f.Awaits, Remains: f.Remains, Path: pagePath(j.ID)}
 	v.Signals = s.Permits(r, http.MethodPost, "/api/v1/flows/{id}/signal")
 	v.Marks = s.Permits(r, http.MethodPost, "/api/v1/flows/{id}/mark-reverted")
 	v.Unnamed = !s.Visitor(r).SignedIn
-	if v.Outline != nil {
-		v.grow(time.Now())
+	if f.Outline != nil {
+		now, records := time.Now(), recordsOf(f)
+		v.grow(f, now)
 		for name, into := range map[string]*template.HTML{"graph.svg": &v.Graph, "timeline.svg": &v.Timeline} {
-			text, err := s.pages.Ask(r, http.MethodGet, flowPath(j.ID)+"/"+name, nil)
+			text, err := drawnAs(name, f, records, now)
 			if err != nil {
 				return d, err
 			}
-			*into = web.Inline(string(text))
+			*into = web.Inline(text)
 		}
 	}
 	d = server.Details{Tasks: v.Root != nil, Styles: []string{"/assets/flow-picture.css", "/assets/flow.css"}}
@@ -86,14 +91,14 @@ func (s *Handlers) details(r *http.Request, j *api.Job) (d server.Details, err e
 }
 
 // grow makes the tree.
-func (v *flowView) grow(now time.Time) {
-	g := grower{atoms: map[string]*api.FlowAtom{}, now: now, left: mostNodes}
-	for i := range v.Atoms {
-		if a := &v.Atoms[i]; !a.Removed {
-			g.atoms[a.Kind+" "+a.Name] = a
+func (v *flowView) grow(f *durable.View, now time.Time) {
+	g := grower{atoms: make(map[atomName]*durable.Atom, len(f.Atoms)), now: now, left: mostNodes}
+	for i := range f.Atoms {
+		if a := &f.Atoms[i]; !a.Removed {
+			g.atoms[atomName{a.Kind, a.Name}] = a
 		}
 	}
-	v.Root = g.node(v.Outline)
+	v.Root = g.node(f.Outline)
 	v.Tasks, v.Done = v.Root.Tasks, v.Root.Done
 	if g.left < 0 {
 		v.Left = -g.left
@@ -103,18 +108,23 @@ func (v *flowView) grow(now time.Time) {
 	}
 }
 
+type atomName struct {
+	kind flow.Kind
+	name string
+}
+
 // grower makes nodes of an outline.
 type grower struct {
-	atoms  map[string]*api.FlowAtom
+	atoms  map[atomName]*durable.Atom
 	now    time.Time
 	left   int // nodes that may still be shown; negative: so many are not
 	urgent []*node
 }
 
-func (g *grower) node(o *api.FlowOutline) *node {
-	n := &node{Name: o.Name, Kind: o.Kind, Pattern: o.Pattern}
-	if o.Kind != "flow" {
-		g.fill(n)
+func (g *grower) node(o *flow.Outline) *node {
+	n := &node{Name: o.Name, Kind: string(o.Kind), Pattern: string(o.Pattern)}
+	if o.Kind != flow.KindFlow {
+		g.fill(n, o.Kind)
 		return n
 	}
 	if o.Retry != nil {
@@ -128,7 +138,7 @@ func (g *grower) node(o *api.FlowOutline) *node {
 }
 
 // add adds a part to a flow, and what it counts.
-func (g *grower) add(n *node, o *api.FlowOutline) {
+func (g *grower) add(n *node, o *flow.Outline) {
 	of := g.node(o)
 	n.Tasks, n.Done = n.Tasks+of.Tasks, n.Done+of.Done
 	if of.Kind == "flow" || g.left > 0 {
@@ -140,26 +150,31 @@ func (g *grower) add(n *node, o *api.FlowOutline) {
 }
 
 // fill sets what is known of a task or a retry controller.
-func (g *grower) fill(n *node) {
+func (g *grower) fill(n *node, kind flow.Kind) {
 	n.State, n.Tone = flow.Pending, web.Waiting
-	a := g.atoms[n.Kind+" "+n.Name]
-	if n.Kind == string(flow.KindTask) {
+	a := g.atoms[atomName{kind, n.Name}]
+	if kind == flow.KindTask {
 		n.Tasks = 1
 	}
 	if a == nil {
 		return
 	}
-	n.Atom, n.State, n.Tone, n.Took, n.Result = a, a.State, toneOf(a), took(a, g.now), shownValue(a.Result)
+	n.State, n.Tone = a.State, toneOf(&a.Record)
 	if n.Tasks == 1 && (a.State == flow.Success || a.State == flow.Ignore) {
 		n.Done = 1
 	}
-	if (n.Tone == web.Bad || n.Tone == web.Held) && len(g.urgent) < mostUrgent {
+	urgent := (n.Tone == web.Bad || n.Tone == web.Held) && len(g.urgent) < mostUrgent
+	if urgent {
 		g.urgent = append(g.urgent, n)
+	}
+	if urgent || g.left > 0 { // it is shown
+		one := viewAtom(a, true)
+		n.Atom, n.Took, n.Result = &one, took(&a.Record, g.now), shownValue(one.Result)
 	}
 }
 
 // toneOf returns how the state of a task appears.
-func toneOf(a *api.FlowAtom) web.Tone {
+func toneOf(a *flow.Record) web.Tone {
 	switch a.State {
 	case flow.Success:
 		return web.Good
@@ -192,7 +207,7 @@ func shownValue(v *api.Seen) string {
 }
 
 // took states how long an atom took, or has taken so far.
-func took(a *api.FlowAtom, now time.Time) string {
+func took(a *flow.Record, now time.Time) string {
 	switch {
 	case a.Began.IsZero(), a.State == flow.Pending, a.State == flow.Ignore:
 		return ""

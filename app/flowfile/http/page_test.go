@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/internal/goldentest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/servertest"
+	"github.com/stagepost/stagepost/store/mem"
 )
 
 func TestFlowIsDrawn(t *testing.T) {
@@ -182,9 +184,21 @@ func TestMarkOnThePage(t *testing.T) {
 	}
 }
 
-// TestLargeTree: the page of a flow with many tasks shows some, and each that failed.
+// reads counts how often the tasks of a job are read.
+type reads struct {
+	job.Store
+	n atomic.Int64
+}
+
+func (r *reads) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
+	r.n.Add(1)
+	return r.Store.Tasks(ctx, id)
+}
+
+// TestLargeTree: the page of a flow with many tasks shows some, and each that failed. It reads the tasks once.
 func TestLargeTree(t *testing.T) {
-	w := openFlows(t, map[string]durable.Factory{"large": func(json.RawMessage) (flow.Item, error) {
+	store := &reads{Store: mem.New()}
+	w := openFlowsIn(t, store, map[string]durable.Factory{"large": func(json.RawMessage) (flow.Item, error) {
 		var all []flow.Item
 		for i := range 1200 {
 			all = append(all, &flow.Task{Name: fmt.Sprint("task ", i),
@@ -199,7 +213,11 @@ func TestLargeTree(t *testing.T) {
 	}})
 	j := w.submit(client.FlowOrder{Factory: "large", NeverResolve: true})
 	w.until(j.ID, func(j *job.Job) bool { return j.State == flow.FailureState || j.Ended })
+	before := store.n.Load()
 	text := w.page("/jobs/" + string(j.ID))
+	if n := store.n.Load() - before; n != 1 {
+		t.Errorf("the page read the tasks %d times", n)
+	}
 	if !strings.Contains(text, "200 more are not shown") || !strings.Contains(text, "the last one fails") ||
 		!strings.Contains(text, "Tasks that failed or wait") || !strings.Contains(text, "<bdi>task 7</bdi>") {
 		t.Errorf("got %d bytes: %.3000s", len(text), text)

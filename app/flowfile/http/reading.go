@@ -12,8 +12,8 @@ import (
 // longestReading is how long the reading of a flow may take.
 const longestReading = 30 * time.Second
 
-// views shares readings of a flow among the requests that ask for it at the same time: a page with pictures reads a
-// flow three times, and each follower reads it at every change. No request gets a reading that began before it.
+// views shares readings of a flow among the requests that ask for it at the same time: each follower reads it at every
+// change. No request gets a reading that began before it.
 type views struct {
 	ctx  context.Context // ends when it is closed
 	stop context.CancelFunc
