@@ -16,15 +16,16 @@ func (s *Server) jobs(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	q := p.query()
 	q.Parent = job.ID(p.Text("parent"))
+	brief := p.Flag("brief")
 	if err := p.Err(); err != nil {
 		return err
 	}
-	return s.page(w, r, q)
+	return s.page(w, r, q, brief != nil && *brief)
 }
 
 func (s *Server) children(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
-	q := p.query()
+	q, brief := p.query(), p.Flag("brief")
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -32,10 +33,11 @@ func (s *Server) children(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.Store.Get(r.Context(), q.Parent); err != nil {
 		return err
 	}
-	return s.page(w, r, q)
+	return s.page(w, r, q, brief != nil && *brief)
 }
 
-func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query) error {
+// page answers with a page of jobs; brief leaves out specs and data.
+func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query, brief bool) error {
 	if err := limit(r.Context(), &q); err != nil {
 		return err
 	}
@@ -49,6 +51,9 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query) error
 	page.Jobs = listed(page.Jobs)
 	for i := range page.Jobs {
 		page.Jobs[i] = s.redact(page.Jobs[i])
+		if brief {
+			page.Jobs[i].Spec, page.Jobs[i].Data = nil, nil
+		}
 	}
 	return Reply(w, api.Page{Jobs: page.Jobs, Next: page.Next})
 }

@@ -216,3 +216,27 @@ func TestHealth(t *testing.T) {
 		}
 	}
 }
+
+// TestBriefLists: on request, lists leave out specs and data. What they show of the work is the same.
+func TestBriefLists(t *testing.T) {
+	w := servertest.Open(t, nil, nil)
+	batch := w.Post(engine.Order{Spec: "ordered"})
+	one := 1
+	change := job.Change{Job: batch.ID, Version: batch.Version, At: time.Now(), Set: job.Fields{Expected: &one,
+		Data: []byte(`"known"`)}}
+	if r, err := w.Store().Commit(t.Context(), change); err != nil || r[0].Err != nil {
+		t.Fatal(r, err)
+	}
+	w.Post(engine.Order{Spec: "ordered", Parent: batch.ID})
+	for _, path := range []string{"/api/v1/jobs", "/api/v1/jobs/" + string(batch.ID) + "/children"} {
+		_, whole := w.Ask(w.Request(http.MethodGet, path, ""))
+		_, brief := w.Ask(w.Request(http.MethodGet, path+"?brief=true", ""))
+		if !strings.Contains(whole, `"spec":"ordered"`) {
+			t.Errorf("control: %s: %s", path, whole)
+		}
+		want := strings.NewReplacer(`"spec":"ordered",`, "", `"data":"known",`, "").Replace(whole)
+		if brief != want {
+			t.Errorf("%s: got %s, want %s", path, brief, want)
+		}
+	}
+}

@@ -94,8 +94,8 @@ func (s *Server) jobRoutes() []Route {
 	return []Route{
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs", Who: Own, Grouped: true,
 			Doc: "A page of jobs: kind, state, outcome, cause (each may be repeated), group, owner, parent, " +
-				"key, worker, tag, ended, order=oldest, after, limit.", Handle: s.jobs,
-			IO: openapi.IO{Out: api.Page{}, Query: openapi.Filters("parent")}},
+				"key, worker, tag, ended, order=oldest, after, limit; brief=true leaves out specs and data.", Handle: s.jobs,
+			IO: openapi.IO{Out: api.Page{}, Query: openapi.Filters("parent", "brief")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/lookup", Who: Own, Grouped: true,
 			Doc: "The jobs that a person may mean by a name: an id or the beginning or end of one, a " +
 				"number, KIND/NUMBER, or a name" +
@@ -121,7 +121,7 @@ func (s *Server) jobRoutes() []Route {
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/children", Who: Person,
 			Doc:    "A page of the jobs of a batch; it has the filters of the list of jobs, except parent.",
 			Handle: s.children,
-			IO:     openapi.IO{Out: api.Page{}, Query: openapi.Filters()}},
+			IO:     openapi.IO{Out: api.Page{}, Query: openapi.Filters("brief")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/log", Who: Person,
 			Doc: "Lines of its log from the byte `offset` on, or the last ones: tail.", Handle: s.log,
 			IO: openapi.IO{Out: api.Log{}, Query: openapi.Query("offset", "limit", "tail")}},

@@ -58,12 +58,15 @@ func (h *handlers) jobs(w http.ResponseWriter, r *http.Request) error {
 
 func (h *handlers) jobList(r *http.Request) (*Frame, error) {
 	q := r.URL.Query()
+	q.Del("brief") // a page always is
 	groups := server.GroupsOf(r.Context())
 	if len(groups) > 0 && q.Get("group") == "" {
 		q.Set("group", groups[0]) // a list is of one of them
 	}
 	var page api.Page
-	if err := h.Get(r, With("/api/v1/jobs", q), &page); err != nil {
+	asked := maps.Clone(q)
+	asked.Set("brief", "true")
+	if err := h.Get(r, With("/api/v1/jobs", asked), &page); err != nil {
 		return nil, err
 	}
 	v := viewJobs(h.Pages, time.Now(), q, &page)

@@ -62,7 +62,7 @@ func (h *handlers) addMine(r *http.Request, to *mineGroup, list *mineList) error
 	for _, group := range groupsFor(r) {
 		var page api.Page
 		query := list.query + ownedBy(r) + group
-		if err := h.Get(r, "/api/v1/jobs?limit=20&"+query, &page); err != nil {
+		if err := h.Get(r, "/api/v1/jobs?brief=true&limit=20&"+query, &page); err != nil {
 			return err
 		}
 		page.Jobs = slices.DeleteFunc(page.Jobs, func(j job.Job) bool {

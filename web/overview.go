@@ -133,7 +133,7 @@ func (h *handlers) overview(r *http.Request) (*Frame, error) {
 func (h *handlers) attention(r *http.Request) (a attention, err error) {
 	a.At = h.Engine.Clock().Now()
 	err = cmp.Or(h.Get(r, "/api/v1/stuck?limit=6", &a.Stuck),
-		h.Get(r, "/api/v1/jobs?"+failedJobs+"&limit=6"+h.whole(), &a.Failed))
+		h.Get(r, "/api/v1/jobs?brief=true&"+failedJobs+"&limit=6"+h.whole(), &a.Failed))
 	a.Names = map[job.ID]string{}
 	for _, s := range a.Stuck.Stuck {
 		var j api.Job

@@ -79,7 +79,7 @@ func (a *App) explainEnd(j *job.Job, b *job.Blocker) {
 
 // stored describes the result of a completed job.
 func (a *App) stored(j *job.Job) string {
-	var spec record.JobSpec
+	var spec record.JobHead
 	var data record.JobData
 	if json.Unmarshal(j.Spec, &spec) != nil || json.Unmarshal(j.Data, &data) != nil {
 		return "stored"
@@ -122,13 +122,13 @@ const newSubmission = "correct what was handed in, and submit it again: a retry 
 func About(j *job.Job) (title, object, page string) {
 	switch j.Kind {
 	case record.BatchKind:
-		var spec record.BatchSpec
+		var spec record.BatchHead
 		if json.Unmarshal(j.Spec, &spec) == nil {
 			title = cmp.Or(spec.Title, spec.Filename)
 		}
 		return title, "", "/batches/" + url.PathEscape(string(j.ID))
 	case record.JobKind:
-		var spec record.JobSpec
+		var spec record.JobHead
 		var data record.JobData
 		if json.Unmarshal(j.Spec, &spec) != nil || len(j.Data) > 0 && json.Unmarshal(j.Data, &data) != nil {
 			return "", "", ""

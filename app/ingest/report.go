@@ -35,15 +35,11 @@ func (a *App) Report(ctx context.Context, batch job.ID) (report.Batch, error) {
 }
 
 func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err error) {
-	store := a.engine.Store()
-	b, err := store.Get(ctx, batch)
+	b, err := a.Batch(ctx, batch)
 	if err != nil {
 		return st, err
 	}
-	if b.Kind != record.BatchKind {
-		return st, job.Errorf(job.Invalid, "report", batch, "it is no batch but of kind %s", b.Kind)
-	}
-	var s record.BatchSpec
+	var s record.BatchHead
 	var d record.BatchData
 	if err := decodeBoth(&b, &s, &d); err != nil {
 		return st, err
@@ -53,7 +49,7 @@ func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err erro
 		Batch: b.ID, State: b.State, Profile: s.Profile, Type: d.Type, Filename: s.Filename, Submitter: s.Submitter,
 		Note:      s.Note,
 		Submitted: b.Created.UTC(), Generation: b.Retries, Expected: b.Children.Expected,
-	}}
+	}, Over: b.Ended}
 	if err := a.eachJob(ctx, batch, func(j *job.Job) error { return addJob(r, j) }); err != nil {
 		return st, err
 	}
@@ -61,6 +57,15 @@ func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err erro
 	err = st.compare(a, &d)
 	r.Explain(d.Failure)
 	return st, err
+}
+
+// Batch gives the record of a batch. Any other job is Invalid.
+func (a *App) Batch(ctx context.Context, id job.ID) (job.Job, error) {
+	b, err := a.engine.Store().Get(ctx, id)
+	if err == nil && b.Kind != record.BatchKind {
+		err = job.Errorf(job.Invalid, "report", id, "it is no batch but of kind %s", b.Kind)
+	}
+	return b, err
 }
 
 // eachJob calls do for the jobs of a batch in order of creation.
@@ -96,7 +101,7 @@ func decodeBoth[S, D any](j *job.Job, spec *S, data *D) error {
 
 // addJob takes a job into the report.
 func addJob(r *report.Batch, j *job.Job) error {
-	var s record.JobSpec
+	var s record.JobHead
 	var d record.JobData
 	if err := decodeBoth(j, &s, &d); err != nil {
 		return err

@@ -40,6 +40,7 @@ var shared = map[string]Parameter{
 	"ark":         {Doc: "ARK of the object."},
 	"as":          {Values: []string{"operator", "owner"}, Default: "operator", Doc: "The role of the person."},
 	"at":          {Format: "date-time", Doc: "The time that the question concerns; missing: now."},
+	"brief":       {Type: "boolean", Doc: "Leaves out specs and data."},
 	"before":      {Type: "integer", Doc: "The cursor next of the page before."},
 	"cause":       {Many: true, Doc: "Cause of the last failure or wait."},
 	"damaged":     {Type: "boolean", Doc: "Only objects with damaged copies."},

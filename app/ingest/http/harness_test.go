@@ -2,7 +2,6 @@ package ingesthttp_test
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"strconv"
 	"strings"
@@ -113,11 +112,13 @@ func (i *inbox) Submit(ctx context.Context, _ string, s client.Submission, paylo
 }
 
 func (i *inbox) Report(ctx context.Context, id job.ID) (ingesthttp.Report, error) {
-	if _, err := i.engine.Store().Get(ctx, id); err != nil {
-		return ingesthttp.Report{}, err
-	}
-	text, err := json.Marshal(client.BatchReport{Batch: id, Jobs: []client.JobReport{}})
-	return ingesthttp.Report{JSON: text, Text: "report on " + string(id) + "\n"}, err
+	j, err := i.Batch(ctx, id)
+	return ingesthttp.Report{Batch: client.BatchReport{Batch: id, Jobs: []client.JobReport{}}, Ended: j.Ended,
+		Text: func() string { return "report on " + string(id) + "\n" }}, err
+}
+
+func (i *inbox) Batch(ctx context.Context, id job.ID) (job.Job, error) {
+	return i.engine.Store().Get(ctx, id)
 }
 
 func (i *inbox) Objects(context.Context, string, client.ObjectQuery) (client.Objects, error) {

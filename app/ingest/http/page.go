@@ -2,7 +2,6 @@ package ingesthttp
 
 import (
 	"embed"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
@@ -78,10 +77,6 @@ func (v *batchView) keep(still bool) {
 // viewBatch makes the page about a batch that its reader may see.
 func (s *Handlers) viewBatch(r *http.Request, id job.ID) (batchView, error) {
 	v := batchView{Reports: "/api/v1/ingest/batches/" + url.PathEscape(string(id)) + "/report"}
-	j, err := s.Store.Get(r.Context(), id)
-	if err != nil {
-		return v, err
-	}
 	app, err := s.ingest()
 	if err != nil {
 		return v, err
@@ -91,20 +86,18 @@ func (s *Handlers) viewBatch(r *http.Request, id job.ID) (batchView, error) {
 		return v, err
 	}
 	defer done()
-	report, err := app.Report(r.Context(), j.ID)
+	report, err := app.Report(r.Context(), id)
 	if err != nil {
 		return v, err
 	}
-	if err := json.Unmarshal(report.JSON, &v.BatchReport); err != nil {
-		return v, job.Errorf(job.Internal, "page", j.ID, "the report: %w", err)
-	}
-	v.Open = !j.Ended || v.Pending > 0
+	v.BatchReport = report.Batch
+	v.Open = !report.Ended || v.Pending > 0
 	v.Done = v.Completed + v.Failed + v.Deleted
 	if v.Expected > 0 {
 		v.Percent = 100 * v.Done / v.Expected
 	}
 	v.Lists = listJobs(v.Jobs)
-	if !j.Ended {
+	if !report.Ended {
 		x, err := s.Expect(r.Context(), id)
 		if err != nil {
 			return v, err

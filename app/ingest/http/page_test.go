@@ -2,7 +2,6 @@ package ingesthttp_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,16 +27,22 @@ import (
 type reporter struct {
 	ingesthttp.Ingest
 	report client.BatchReport
+	ended  bool
+	made   atomic.Int64 // reports
+}
+
+func (r *reporter) Batch(_ context.Context, id job.ID) (job.Job, error) {
+	return job.Job{ID: id, Ended: r.ended}, nil
 }
 
 func (r *reporter) Report(_ context.Context, id job.ID) (ingesthttp.Report, error) {
+	r.made.Add(1)
 	r.report.Batch = id
 	r.report.Jobs = append([]client.JobReport{}, r.report.Jobs...)
-	text, err := json.Marshal(r.report)
 	return ingesthttp.Report{
-		JSON: text, Text: "as text", HTML: func() (string, error) { return "<p>as HTML</p>", nil },
+		Batch: r.report, Ended: r.ended, Text: func() string { return "as text" }, HTML: func() (string, error) { return "<p>as HTML</p>", nil },
 		CSV: func(completed bool) []byte { return fmt.Appendf(nil, "job\r\ncompleted=%v\r\n", completed) },
-	}, err
+	}, nil
 }
 
 func hostile() client.BatchReport {
@@ -121,7 +127,7 @@ func TestDepositorsPage(t *testing.T) {
 func TestDepositorsPageAtTheEnd(t *testing.T) {
 	done := client.BatchReport{State: "Completed", Expected: 2, Completed: 2, Jobs: many(2),
 		Summary: "Everything is stored.", Next: "There is nothing for you to do."}
-	w := open(t, func(o *options) { o.Ingest = &reporter{report: done} }, servertest.Worked)
+	w := open(t, func(o *options) { o.Ingest = &reporter{report: done, ended: true} }, servertest.Worked)
 	w.Run()
 	id := w.Post(engine.Order{}).ID
 	if _, err := w.Await(t.Context(), id, func(j *job.Job) bool { return j.Ended }); err != nil {
@@ -137,7 +143,7 @@ func TestDepositorsPageAtTheEnd(t *testing.T) {
 
 // TestLooksOfAPage: only a success has the style of one.
 func TestLooksOfAPage(t *testing.T) {
-	r := &reporter{}
+	r := &reporter{ended: true}
 	w := open(t, func(o *options) { o.Ingest = r }, servertest.Worked)
 	w.Run()
 	ended := w.Post(engine.Order{}).ID
@@ -180,8 +186,7 @@ func (b *busy) Report(_ context.Context, id job.ID) (ingesthttp.Report, error) {
 	b.mu.Lock()
 	b.now--
 	b.mu.Unlock()
-	text, err := json.Marshal(client.BatchReport{Batch: id})
-	return ingesthttp.Report{JSON: text}, err
+	return ingesthttp.Report{Batch: client.BatchReport{Batch: id}}, nil
 }
 
 // TestManyReaders ask for pages and reports at once: few are made at a time, and all are made.

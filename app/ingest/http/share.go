@@ -63,21 +63,11 @@ func (s *Handlers) shares() (Shares, error) {
 
 // batchOf gives the batch of a request. Any other job is as unknown as none.
 func (s *Handlers) batchOf(r *http.Request) (job.Job, error) {
-	j, err := s.Store.Get(r.Context(), server.JobID(r))
-	if err != nil {
-		return j, err
-	}
 	app, err := s.ingest()
 	if err != nil {
-		return j, err
+		return job.Job{}, err
 	}
-	done, err := s.mayMake(r)
-	if err != nil {
-		return j, err
-	}
-	defer done()
-	_, err = app.Report(r.Context(), j.ID)
-	return j, err
+	return app.Batch(r.Context(), server.JobID(r))
 }
 
 // makeShare makes a link and notes it in the audit log.

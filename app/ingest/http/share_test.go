@@ -40,6 +40,22 @@ func shares(t *testing.T, g *servertest.Guarded, batch job.ID) client.Share {
 	return made
 }
 
+// TestShareWithoutReport: to share a batch, no report is made of all its objects. The page of the link is the control.
+func TestShareWithoutReport(t *testing.T) {
+	r := &reporter{report: hostile()}
+	w := open(t, func(o *options) { o.Ingest = r }, nil)
+	path := "/api/v1/ingest/batches/" + string(w.Post(engine.Order{}).ID) + "/shares"
+	answer, text := w.Ask(w.Request(http.MethodPost, path, `{"note":"for the faculty","actor":"ann"}`))
+	if n := r.made.Load(); answer.StatusCode != http.StatusCreated || n != 0 {
+		t.Fatalf("%s, %d reports: %s", answer.Status, n, text)
+	}
+	_, shared, _ := strings.Cut(text, `"path":"`)
+	shared, _, _ = strings.Cut(shared, `"`)
+	if w.Ask(w.Request(http.MethodGet, shared, "")); r.made.Load() != 1 {
+		t.Errorf("control: %d reports for the page %s", r.made.Load(), shared)
+	}
+}
+
 // TestSharedBatch: who has a link reads this batch without an account or a cookie, and nothing else, until the link
 // expires or is revoked. A request without the link is the control.
 func TestSharedBatch(t *testing.T) {

@@ -2,7 +2,6 @@ package ingesthttp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"mime"
@@ -28,6 +27,8 @@ type Ingest interface {
 	// Upload begins a submission whose files come before its description. user is as for Submit.
 	Upload(user string) (Upload, error)
 	Report(ctx context.Context, batch job.ID) (Report, error)
+	// Batch gives the record of a batch. Any other job is Invalid.
+	Batch(ctx context.Context, id job.ID) (job.Job, error)
 	// Objects lists those that the user may use.
 	Objects(ctx context.Context, user string, q api.ObjectQuery) (api.Objects, error)
 }
@@ -41,13 +42,13 @@ type Upload interface {
 	Discard() error
 }
 
-// Report is the report about a batch, in several forms. JSON is a [api.BatchReport]; the functions make the rarer ones,
-// and may be missing.
+// Report is the report about a batch, and functions that make its other forms. HTML and CSV may be missing.
 type Report struct {
-	JSON json.RawMessage
-	Text string
-	HTML func() (string, error)
-	CSV  func(completed bool) []byte
+	Batch api.BatchReport
+	Ended bool // the batch has ended
+	Text  func() string
+	HTML  func() (string, error)
+	CSV   func(completed bool) []byte
 }
 
 // Bounds of a submission's form (check S5).

@@ -35,6 +35,8 @@ func (*receiver) Upload(string) (ingesthttp.Upload, error) {
 	return nil, job.Errorf(job.Unavailable, "submit", "", "it takes no uploads")
 }
 
+func (*receiver) Batch(context.Context, job.ID) (job.Job, error) { return job.Job{}, nil }
+
 func (*receiver) Report(context.Context, job.ID) (ingesthttp.Report, error) {
 	return ingesthttp.Report{}, nil
 }

@@ -86,6 +86,29 @@ type JobSpec struct {
 	Within      []string     `json:"within,omitempty"`
 }
 
+// BatchHead is what lists and reports show of a [BatchSpec]. Reading it keeps no more of a spec, which may be large.
+type BatchHead struct {
+	Profile   string `json:"profile"`
+	Submitter string `json:"submitter"`
+	Title     string `json:"title"`
+	Filename  string `json:"filename"`
+	Note      string `json:"note"`
+}
+
+// JobHead is the same of a [JobSpec].
+type JobHead struct {
+	Type      string   `json:"type"`
+	Profile   string   `json:"profile"`
+	URL       string   `json:"url"`
+	Row       int      `json:"row"`
+	Filename  string   `json:"filename"`
+	Title     string   `json:"title"`
+	Creator   string   `json:"creator"`
+	Date      string   `json:"date"`
+	PrimaryID string   `json:"primary_id"`
+	LocalIDs  []string `json:"local_ids"`
+}
+
 // Description is what a submission has about its objects beyond what a [JobSpec] repeats. Its fields are those of
 // [api.Submission].
 type Description struct {

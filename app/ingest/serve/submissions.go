@@ -3,7 +3,6 @@ package ingestserve
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"io"
 
 	"github.com/stagepost/stagepost/api"
@@ -52,8 +51,12 @@ func (i submissions) Report(ctx context.Context, batch job.ID) (ingesthttp.Repor
 	if err != nil {
 		return ingesthttp.Report{}, err
 	}
-	text, err := json.Marshal(report)
-	return ingesthttp.Report{JSON: text, Text: report.Text(), HTML: report.HTML, CSV: report.CSV}, err
+	return ingesthttp.Report{Batch: report.BatchReport, Ended: report.Over, Text: report.Text, HTML: report.HTML,
+		CSV: report.CSV}, nil
+}
+
+func (i submissions) Batch(ctx context.Context, id job.ID) (job.Job, error) {
+	return i.app.Batch(ctx, id)
 }
 
 func (i submissions) Objects(ctx context.Context, user string, q client.ObjectQuery) (api.Objects, error) {
