@@ -94,8 +94,9 @@ func (s *Server) jobRoutes() []Route {
 	return []Route{
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs", Who: Own, Grouped: true,
 			Doc: "A page of jobs: kind, state, outcome, cause (each may be repeated), group, owner, parent, " +
-				"key, worker, tag, ended, order=oldest, after, limit; brief=true leaves out specs and data.", Handle: s.jobs,
-			IO: openapi.IO{Out: api.Page{}, Query: openapi.Filters("parent", "brief")}},
+				"key, worker, tag, ended, order=oldest, after, limit; brief=true leaves out specs and data.",
+			Handle: s.jobs,
+			IO:     openapi.IO{Out: api.Page{}, Query: openapi.Filters("parent", "brief")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/lookup", Who: Own, Grouped: true,
 			Doc: "The jobs that a person may mean by a name: an id or the beginning or end of one, a " +
 				"number, KIND/NUMBER, or a name" +

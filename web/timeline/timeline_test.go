@@ -103,7 +103,7 @@ func TestWaitingAndWorking(t *testing.T) {
 			"waiting and working, at least 20 min of it working", "waiting"}, []int{131, -131, 656}},
 		{"a claim that was kept", []job.Event{queued, writing, begun(2, sent)}, Until{},
 			[]string{"waiting 1 min, working 1 min", "working", "waiting"}, []int{918}},
-		{"nobody took it", []job.Event{queued, writing, begun(2, loop(20, lifecycle.Yield)), sent}, Until{},
+		{"no claim since", []job.Event{queued, writing, begun(2, loop(20, lifecycle.Yield)), sent}, Until{},
 			[]string{"waiting 1 min, working 1 min", "waiting 10 min, working 18 min", "waiting"}, []int{590, -328}},
 		{"lost", []job.Event{queued, writing, loop(20, lifecycle.Lost), begun(25, sent)}, Until{},
 			[]string{"waiting 1 min, working 1 min", "waiting and working, at least 5 min of it working", "waiting"},

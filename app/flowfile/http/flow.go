@@ -60,7 +60,9 @@ func (s *Handlers) oneFlow(r *http.Request) (*durable.View, error) {
 }
 
 func (s *Handlers) readFlow(ctx context.Context, app Flows, id job.ID) (*durable.View, error) {
-	return s.views.share(ctx, id, func(ctx context.Context) (*durable.View, error) { return app.View(ctx, s.Store, id) })
+	return s.views.share(ctx, id, func(ctx context.Context) (*durable.View, error) {
+		return app.View(ctx, s.Store, id)
+	})
 }
 
 // foundFlow gives the record of the flow of a request. That there is no such job is stated also where there are no

@@ -40,8 +40,9 @@ func (r *reporter) Report(_ context.Context, id job.ID) (ingesthttp.Report, erro
 	r.report.Batch = id
 	r.report.Jobs = append([]client.JobReport{}, r.report.Jobs...)
 	return ingesthttp.Report{
-		Batch: r.report, Ended: r.ended, Text: func() string { return "as text" }, HTML: func() (string, error) { return "<p>as HTML</p>", nil },
-		CSV: func(completed bool) []byte { return fmt.Appendf(nil, "job\r\ncompleted=%v\r\n", completed) },
+		Batch: r.report, Ended: r.ended, Text: func() string { return "as text" },
+		HTML: func() (string, error) { return "<p>as HTML</p>", nil },
+		CSV:  func(completed bool) []byte { return fmt.Appendf(nil, "job\r\ncompleted=%v\r\n", completed) },
 	}, nil
 }
 
