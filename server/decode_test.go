@@ -115,10 +115,12 @@ func TestHostileTargets(t *testing.T) {
 		}
 		servertest.CheckHeaders(t, answer)
 	}
-	r := w.Request(http.MethodGet, "/api/v1/jobs/"+id+"/events", "")
-	r.Header.Set("Last-Event-ID", "1; DROP TABLE")
-	w.Problem(r, http.StatusBadRequest, job.Invalid)
-	r = w.Request(http.MethodGet, "/healthz", "")
+	for _, last := range []string{"1; DROP TABLE", "-1", "1-", "1-0123", "-0123456789abcdef"} {
+		r := w.Request(http.MethodGet, "/api/v1/jobs/"+id+"/events", "")
+		r.Header.Set("Last-Event-ID", last)
+		w.Problem(r, http.StatusBadRequest, job.Invalid)
+	}
+	r := w.Request(http.MethodGet, "/healthz", "")
 	r.Header.Set("X-Large", strings.Repeat("x", 64<<10))
 	if answer, _ := w.Ask(r); answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a large header: got %s", answer.Status)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
@@ -24,31 +25,38 @@ const (
 	streamWrite = 10 * time.Second
 )
 
-// Events streams what happens to a job (server-sent events): each entry of its history as `history`, numbered by id,
-// and the record as `job` whenever it changed, which includes the counts of a batch. It begins after Last-Event-ID
-// and ends when the job has ended. With the parameter offset it reports as `log` when the log of the job is longer.
+// Events streams what happens to a job (server-sent events): each entry of its history as `history`, whose id is a
+// [place], and the record as `job` whenever it changed, which includes the counts of a batch. It begins after
+// Last-Event-ID and ends when the job has ended. With the parameter offset it reports as `log` when the log of the job
+// is longer. If the history no longer has the entry of Last-Event-ID, as after the restore of a backup, it sends the
+// record as `restored`, and then the history from its first entry on.
 func (s *Server) Events(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	seq, log := p.Number("after", 0, 1<<62), p.Number("offset", 0, 1<<62)
 	if s.Logs == nil || !r.URL.Query().Has("offset") {
 		log = -1
 	}
-	if err := p.Err(); err != nil {
+	err := p.Err()
+	if err != nil {
 		return err
 	}
-	if last := r.Header.Get("Last-Event-ID"); last != "" {
-		n, err := strconv.ParseInt(last, 10, 64)
-		if err != nil || n < 0 {
-			return job.Errorf(job.Invalid, "watch", JobID(r),
-				"Last-Event-ID must be the number of an entry, not %.40q", last)
+	last := place{seq: seq}
+	if text := r.Header.Get("Last-Event-ID"); text != "" {
+		if last, err = placeOf(text); err != nil {
+			return job.Errorf(job.Invalid, "watch", JobID(r), "%w", err)
 		}
-		seq = n
 	}
 	j, err := s.Store.Get(r.Context(), JobID(r))
 	if err != nil {
 		return err
 	}
-	seq = min(seq, j.Seq) // the store may have been restored since the reader got an entry: the next ones are sent
+	restored, err := s.lacks(r.Context(), &j, last)
+	if err != nil {
+		return err
+	}
+	if seq = min(last.seq, j.Seq); restored { // a number alone beyond the end: the next entries are sent
+		seq = 0
+	}
 	leave, err := s.EnterStream(r)
 	if err != nil {
 		return err
@@ -60,17 +68,59 @@ func (s *Server) Events(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	st := &stream{server: s, id: JobID(r), seq: seq, log: log, control: http.NewResponseController(w), w: w}
+	if restored {
+		if err := put[api.Job](st, "restored", s.View(j)); err != nil {
+			return nil // the status is sent
+		}
+	}
 	st.run(r.Context(), changed)
 	return nil
 }
+
+// place is an entry of a history as the id of a message names it: by its number and the beginning of its hash, such as
+// 5-0123456789abcdef. The hash distinguishes it from an entry with the same number after the restore of a backup.
+type place struct {
+	seq  int64
+	hash string // placeDigits of it; empty: any
+}
+
+// placeDigits is how many digits of a hash a place has.
+const placeDigits = 16
+
+func (p place) String() string { return strconv.FormatInt(p.seq, 10) + "-" + p.hash }
+
+// placeOf reads a place. A number alone names any entry with it.
+func placeOf(text string) (p place, err error) {
+	number, hash, hashed := strings.Cut(text, "-")
+	p.hash = hash
+	p.seq, err = strconv.ParseInt(number, 10, 64)
+	if err != nil || p.seq < 0 || hashed && len(hash) != placeDigits {
+		return place{}, fmt.Errorf("Last-Event-ID must be the id of a message or the number of an entry, not %.40q",
+			text)
+	}
+	return p, nil
+}
+
+// lacks reports whether the history of a job does not have the entry at a place.
+func (s *Server) lacks(ctx context.Context, j *job.Job, p place) (bool, error) {
+	if p.hash == "" || p.seq < 1 || p.seq > j.Seq {
+		return p.hash != "", nil
+	}
+	entries, err := s.Store.History(ctx, j.ID, p.seq-1, 1)
+	return len(entries) == 0 || hashOf(&entries[0]) != p.hash, err
+}
+
+// hashOf returns the hash of an entry as a place has it.
+func hashOf(e *job.Event) string { return e.Hash.String()[:placeDigits] }
 
 // stream is one reader of one job.
 type stream struct {
 	server   *Server
 	id       job.ID
-	seq      int64 // of the last entry sent
-	version  int64 // of the last record sent
-	log      int64 // length of the log as last sent; -1: it is not sent
+	seq      int64  // of the last entry sent
+	hash     string // of that entry, as its place has it
+	version  int64  // of the last record sent
+	log      int64  // length of the log as last sent; -1: it is not sent
 	progress job.Progress
 	control  *http.ResponseController
 	w        http.ResponseWriter
@@ -140,6 +190,9 @@ func (st *stream) read(ctx context.Context) (ended bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if j.Seq < st.seq { // restored meanwhile: the reader comes back, and is notified
+		return true, nil
+	}
 	for st.seq < j.Seq {
 		entries, err := st.server.Store.History(ctx, st.id, st.seq, 500)
 		if err != nil {
@@ -150,7 +203,7 @@ func (st *stream) read(ctx context.Context) (ended bool, err error) {
 		}
 		withhold(ctx, entries)
 		for _, e := range entries {
-			st.seq = e.Seq
+			st.seq, st.hash = e.Seq, hashOf(&e)
 			if err := put(st, "history", e); err != nil {
 				return false, err
 			}
@@ -194,7 +247,7 @@ func put[T any](st *stream, name string, v T) error {
 		return err
 	}
 	if name == "history" {
-		fmt.Fprintf(&st.buffer, "id: %d\n", st.seq)
+		fmt.Fprintf(&st.buffer, "id: %s\n", place{st.seq, st.hash})
 	}
 	fmt.Fprintf(&st.buffer, "event: %s\ndata: %s\n\n", name, text) // JSON has no line breaks
 	return nil

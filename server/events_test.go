@@ -161,7 +161,7 @@ func TestStreamAfterTheFuture(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if line == "id: 2\n" {
+			if strings.HasPrefix(line, "id: 2-") {
 				break
 			}
 			if held = strings.Contains(line, `"held":true`) || strings.Contains(line, `"state":"Held"`); held {
@@ -169,6 +169,50 @@ func TestStreamAfterTheFuture(t *testing.T) {
 			}
 		}
 		_ = answer.Body.Close()
+	}
+}
+
+// TestStreamAfterRestore: a reader with the id of an entry that the history no longer has, because a backup was
+// restored, is notified and gets the history from the first entry on. Ids of entries that it has, and numbers alone, are
+// the control.
+func TestStreamAfterRestore(t *testing.T) {
+	w := servertest.Open(t, nil, servertest.Worked)
+	w.Run()
+	id := w.Post(engine.Order{}).ID
+	if err := w.Client.Watch(t.Context(), id, 0, func(client.Update) error { return nil }); err != nil { // to its end
+		t.Fatal(err)
+	}
+	stream := func(last string) (names, ids string) {
+		t.Helper()
+		r := w.Request(http.MethodGet, "/api/v1/jobs/"+string(id)+"/events", "")
+		r.Header.Set("Last-Event-ID", last)
+		answer, text := w.Ask(r)
+		if answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s: got %s", last, answer.Status)
+		}
+		for line := range strings.Lines(text) {
+			if name, ok := strings.CutPrefix(line, "event: "); ok {
+				names += strings.TrimSpace(name) + " "
+			}
+			if at, ok := strings.CutPrefix(line, "id: "); ok {
+				ids += strings.TrimSpace(at) + " "
+			}
+		}
+		return names, ids
+	}
+	_, all := stream("0")
+	places := strings.Fields(all)
+	if len(places) != 4 {
+		t.Fatalf("got %q", all)
+	}
+	const anew, other = "restored history history history history job ", "-0123456789abcdef"
+	for last, want := range map[string]string{
+		"2" + other: anew, "4" + other: anew, "5" + other: anew, "99" + other: anew, "0" + other: anew,
+		places[1]: "history history job ", places[3]: "job ", "2": "history history job ", "99": "job ",
+	} {
+		if got, ids := stream(last); got != want || want == anew && ids != all {
+			t.Errorf("after %s: got %s(%s), want %s", last, got, ids, want)
+		}
 	}
 }
 
@@ -180,7 +224,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		t.Fatalf("got %v, %v", first, err)
 	}
 	servertest.CheckHeaders(t, first)
-	if line, err := bufio.NewReader(first.Body).ReadString('\n'); err != nil || line != "id: 1\n" {
+	if line, err := bufio.NewReader(first.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "id: 1-") {
 		t.Errorf("got %q, %v", line, err)
 	}
 	w.Problem(w.Request(http.MethodGet, path, ""), http.StatusServiceUnavailable, job.Unavailable)

@@ -57,10 +57,11 @@ func (l *listener) until(seq int64) {
 		if strings.HasPrefix(text, ":") {
 			l.t.Errorf("nothing came after entry %d for a time: %s", l.seq, text)
 		}
-		number, ok := strings.CutPrefix(text, "id: ")
+		id, ok := strings.CutPrefix(text, "id: ")
 		if !ok {
 			continue
 		}
+		number, _, _ := strings.Cut(id, "-")
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || n != l.seq+1 {
 			l.t.Fatalf("after entry %d came %s: %v", l.seq, number, err)

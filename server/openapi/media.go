@@ -16,8 +16,10 @@ var (
 
 // JobEvents are the messages of the stream of a job.
 var JobEvents = []Event{
-	{"history", job.Event{}, "An entry of the history. Its number is the id of the message."},
+	{"history", job.Event{}, "An entry of the history. The id of the message begins with its number."},
 	{"job", api.Job{}, "The record, when it has changed."},
+	{"restored", api.Job{}, "The record, first in a stream, if the history no longer has the entry of Last-Event-ID, " +
+		"as after the restore of a backup. All entries received before are invalid; those that it has now follow."},
 }
 
 // LogGrown is a message of that stream too.

@@ -423,7 +423,7 @@ func TestComputeEvents(t *testing.T) {
 	c.finish(j.ID, compute.Ending{})
 	_, all := c.get("/api/v1/compute/jobs/" + string(j.ID) + "/events")
 	_, rest := c.get("/api/v1/compute/jobs/"+string(j.ID)+"/events", "Last-Event-ID", "2")
-	for text, from := range map[string]string{all: "id: 1\n", rest: "id: 3\n"} {
+	for text, from := range map[string]string{all: "id: 1-", rest: "id: 3-"} {
 		if !strings.HasPrefix(text, from) || !strings.Contains(text, `"event":"finish"`) ||
 			!strings.Contains(text, "event: job\n") {
 			t.Errorf("got %.200q", text)
