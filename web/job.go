@@ -391,6 +391,9 @@ func (v *jobView) setHistory(in *jobInput) {
 	for i, e := range in.History {
 		row := historyRow{Event: e, Moved: e.From != e.To, Who: whoOf(&e),
 			Path: JobPath(in.Job.ID) + "?entry=" + strconv.FormatInt(e.Seq, 10)}
+		if e.Event == job.Create && e.Cause != "" && e.Note == "" { // the cause is the digest of the request
+			row.Note = "a request with an idempotency key"
+		}
 		if i > 0 {
 			row.After = amount.Span(e.At.Sub(in.History[i-1].At))
 		}

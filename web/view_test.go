@@ -356,3 +356,22 @@ func TestManyTasks(t *testing.T) {
 		t.Errorf("%d of %d tasks", len(v.Tasks), v.AllTasks)
 	}
 }
+
+// TestHistoryOfAKeyedRequest: the digest of a request is for programs; people read what it means. A note of a person
+// stays.
+func TestHistoryOfAKeyedRequest(t *testing.T) {
+	for _, c := range []struct{ cause, note, want string }{
+		{"request=01234567", "", "a request with an idempotency key"},
+		{"request=01234567", "the second try", "the second try"},
+		{"", "", ""},
+	} {
+		first := job.Event{Job: "let_1", Seq: 1, Event: job.Create, To: "Queued", At: noon, Cause: c.cause, Note: c.note}
+		first.Seal(job.Hash{})
+		in := &jobInput{History: []job.Event{first}}
+		in.Job.ID, in.Job.Seq, in.Job.Head = "let_1", 1, first.Hash
+		v := jobView{}
+		if v.setHistory(in); v.Broken || v.History[0].Note != c.want {
+			t.Errorf("%+v: got %+v", c, v.History[0])
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
 )
 
 func (c *Commands) history() *cobra.Command {
@@ -55,8 +56,11 @@ func (c *Commands) printHistory(entries []client.Event) error {
 		if who == "" || strings.HasPrefix(who, "engine/") {
 			who = e.By.String()
 		}
-		rows[i] = []string{c.Out.When(e.At), string(e.Event), string(e.To), who,
-			strings.TrimPrefix(BecauseOf(e), ": ")}
+		note := strings.TrimPrefix(BecauseOf(e), ": ")
+		if note == "" && e.Event == job.Create && e.Cause != "" {
+			note = keyed
+		}
+		rows[i] = []string{c.Out.When(e.At), string(e.Event), string(e.To), who, note}
 	}
 	return c.Out.Table([]string{"AGE", "EVENT", "TO", "BY", "NOTE"}, rows)
 }
@@ -65,5 +69,5 @@ func (c *Commands) printHistory(entries []client.Event) error {
 func (c *Commands) entry(e *client.Event) []string {
 	return []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), string(e.Event), string(e.From), string(e.To),
 		string(e.Outcome),
-		e.By.String(), e.Actor, e.Cause, e.Note, e.Address}
+		e.By.String(), e.Actor, causeOf(e), e.Note, e.Address}
 }

@@ -119,7 +119,8 @@ func (c *Commands) explainPlain(x *client.Explanation) error {
 		rows = append(rows, []string{"move", string(m.Event), string(m.To), m.By.String(), m.Doc, m.Refused})
 	}
 	for _, e := range x.Chain {
-		rows = append(rows, []string{"step", c.Out.When(e.At), string(e.Event), string(e.To), e.Cause, e.Note})
+		rows = append(rows, []string{"step", c.Out.When(e.At), string(e.Event), string(e.To), causeOf(&e),
+			e.Note})
 	}
 	for _, n := range x.Not {
 		rows = append(rows, []string{"not", n})
@@ -176,7 +177,7 @@ func (c *Commands) chain(x *client.Explanation) {
 		if e.Actor != "" {
 			by = " by " + e.Actor
 		}
-		c.Out.Line("  %s ago: %s to %s%s%s", c.Out.When(e.At), e.Event, e.To, by, Because(e.Cause, note))
+		c.Out.Line("  %s ago: %s to %s%s%s", c.Out.When(e.At), e.Event, e.To, by, Because(causeOf(&e), note))
 	}
 }
 
@@ -213,13 +214,20 @@ func Because(cause, note string) string {
 	return text
 }
 
-// BecauseOf is Because for an entry. The first entry of a history has no cause: there it is the digest of a request.
-func BecauseOf(e *client.Event) string {
+// BecauseOf is Because for an entry.
+func BecauseOf(e *client.Event) string { return Because(causeOf(e), e.Note) }
+
+// causeOf returns the cause of an entry for people. The first entry of a history has none: there it is the digest of a
+// request, which is for programs.
+func causeOf(e *client.Event) string {
 	if e.Event == job.Create {
-		return Because("", e.Note)
+		return ""
 	}
-	return Because(e.Cause, e.Note)
+	return e.Cause
 }
+
+// keyed is the note of a first entry that has none, and whose request had an idempotency key.
+const keyed = "a request with an idempotency key"
 
 func (c *Commands) detail(name, value string) {
 	if value != "" {

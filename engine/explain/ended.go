@@ -32,7 +32,7 @@ func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x 
 		last := &history[len(history)-1]
 		x.Rule = fmt.Sprintf("%s -%s-> %s: %s", last.From, last.Event, last.To,
 			strings.TrimPrefix(b.Sentence, string(last.To)+": "))
-		if last.Cause != "" {
+		if last.Cause != "" && last.Event != job.Create { // whose cause is the digest of a request
 			x.Rule += " [" + last.Cause + "]"
 		}
 	}
