@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
+	"github.com/stagepost/stagepost/engine/repeat"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -29,6 +30,7 @@ type upload struct {
 	users users
 	owner string // of the token; empty: there are no tokens
 	key   string
+	asked *repeat.Request // of Commit
 }
 
 // Begin is part of wire.Backend.
@@ -75,12 +77,17 @@ func (u *upload) Commit(ctx context.Context, user int32, service string) (uint32
 	if !u.users.serves(service) {
 		return 0, wire.ErrService
 	}
+	ctx = repeat.With(ctx)
+	u.asked = repeat.Of(ctx)
 	j, err := u.Upload.Commit(ctx, o)
 	if err != nil {
 		return 0, readable(err)
 	}
 	return uint32(j.Number), nil
 }
+
+// Replayed is part of wire.Replaying.
+func (u *upload) Replayed() bool { return u.asked.Found() }
 
 // serves reports whether there is such a service.
 func (u users) serves(name string) bool {

@@ -99,6 +99,11 @@ type Keyed interface {
 	Key(key string) error
 }
 
+// Replaying is a [Keyed] upload that reports, after Commit, whether an earlier request made its job under the key.
+type Replaying interface {
+	Replayed() bool
+}
+
 // View is what a user may know of a job. Zero fields are not reported.
 type View struct {
 	Status          Status

@@ -49,6 +49,7 @@ type boardUpload struct {
 	j    *boardJob
 	done bool
 	key  string
+	old  bool // Commit found the job of an earlier request
 }
 
 func (b *board) Begin(ctx context.Context) (Upload, error) {
@@ -66,6 +67,8 @@ func (u *boardUpload) Key(key string) error {
 	u.key = key
 	return nil
 }
+
+func (u *boardUpload) Replayed() bool { return u.old }
 
 func (u *boardUpload) File(name string, r io.Reader) error {
 	if u.b.fileErr != nil {
@@ -94,6 +97,7 @@ func (u *boardUpload) Commit(_ context.Context, user int32, service string) (uin
 		return 0, fmt.Errorf("%q: %w", service, ErrService)
 	}
 	if id, again := u.b.keys[u.key]; again {
+		u.old = true
 		return id, nil
 	}
 	u.b.next++

@@ -90,7 +90,10 @@ func (u *users) commit(w http.ResponseWriter, r *http.Request, in *incoming) {
 		bad("Invalid service")
 	case err != nil:
 		u.refuse(w, err, "Error while adding the job to the database")
-	default:
+	default: // 201 to a repeated request too: the original has no other success, and its users compare with that
+		if up, can := in.Upload.(Replaying); can && up.Replayed() && u.o.Compat != Strict {
+			w.Header().Set("Idempotency-Replayed", "true")
+		}
 		answerStatus(w, http.StatusCreated, id, Queued, "Job successfully uploaded")
 	}
 }

@@ -275,12 +275,17 @@ type foreign struct{}
 func (foreign) Error() string { return "internal text" }
 func (foreign) Quota() string { return "foreign" }
 
+// TestIdempotencyKey: a request that is sent again gets the job of the first, with 201 as each upload to the original,
+// and a header that the strict mode leaves out.
 func TestIdempotencyKey(t *testing.T) {
 	b := newBoard()
-	addr := listen(t, Users(b, Options{}))
-	for range 2 {
-		g := post(t, addr, "/upload", withFile(fields...), "Idempotency-Key: k1")
+	addr, strict := listen(t, Users(b, Options{})), listen(t, Users(b, Options{Compat: Strict}))
+	for _, c := range []struct{ addr, replayed string }{{addr, ""}, {addr, "true"}, {strict, ""}} {
+		g := post(t, c.addr, "/upload", withFile(fields...), "Idempotency-Key: k1")
 		want{"POST", "/upload", 201, jsonMedia, statusBody(1, "Queued", uploaded), ""}.check(t, g)
+		if got := g.Header.Get("Idempotency-Replayed"); got != c.replayed {
+			t.Errorf("Idempotency-Replayed: got %q, want %q", got, c.replayed)
+		}
 	}
 	g := post(t, addr, "/upload", withFile(fields...), "Idempotency-Key: k2") // the control
 	want{"POST", "/upload", 201, jsonMedia, statusBody(2, "Queued", uploaded), ""}.check(t, g)
