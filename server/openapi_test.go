@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -33,6 +35,81 @@ func TestDescription(t *testing.T) {
 			t.Errorf("the description has no %s", of)
 		}
 	}
+}
+
+// TestDescriptionForGenerators: generators find the server, the license, the contact, an id of its own for each
+// operation, a description of each group and of each scheme of authentication, and examples that are valid.
+func TestDescriptionForGenerators(t *testing.T) {
+	h := servertest.Open(t, nil, nil)
+	_, text := h.Ask(h.Request(http.MethodGet, "/api/v1/openapi.json", ""))
+	var d struct {
+		Info struct {
+			Contact struct{ URL string }
+			License struct{ Identifier string }
+		}
+		Servers []struct{ URL string }
+		Tags    []struct{ Name string }
+		Paths   map[string]map[string]struct {
+			OperationID string
+			Tags        []string
+			Security    []map[string][]string
+			Responses   map[string]struct {
+				Content map[string]struct{ Example json.RawMessage }
+			}
+		}
+		Components struct {
+			SecuritySchemes map[string]struct{ Description string }
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Servers) != 1 || d.Servers[0].URL != "/" || d.Info.License.Identifier != "Apache-2.0" ||
+		!strings.HasPrefix(d.Info.Contact.URL, "https://") {
+		t.Errorf("got %+v, %+v", d.Servers, d.Info)
+	}
+	tags, ids := map[string]bool{}, map[string]string{}
+	for _, tag := range d.Tags {
+		tags[tag.Name] = true
+	}
+	contract := servertest.ContractOf(h.Server.All())
+	for path, methods := range d.Paths {
+		for method, o := range methods {
+			route := method + " " + path
+			if before := ids[o.OperationID]; before != "" || o.OperationID == "" {
+				t.Errorf("%s and %s have the id %q", before, route, o.OperationID)
+			}
+			ids[o.OperationID] = route
+			if len(o.Tags) != 1 || !tags[o.Tags[0]] {
+				t.Errorf("%s: the list of tags lacks %v", route, o.Tags)
+			}
+			for _, all := range o.Security {
+				for name := range all {
+					if d.Components.SecuritySchemes[name].Description == "" {
+						t.Errorf("%s: the scheme %s is not described", route, name)
+					}
+				}
+			}
+			example := o.Responses["default"].Content["application/problem+json"].Example
+			r := h.Request(http.MethodGet, "/api/v1/counts", "")
+			answer := &http.Response{StatusCode: http.StatusNotFound,
+				Header: http.Header{"Content-Type": {"application/problem+json"}}}
+			if err := contract.Check(r, answer, example); err != nil || len(example) == 0 {
+				t.Fatalf("%s: the example of a problem: %s: %v", route, example, err)
+			}
+		}
+	}
+}
+
+// TestIdsOfOperations: two operations with the same id are a fault of the program.
+func TestIdsOfOperations(t *testing.T) {
+	defer func() {
+		if fault := recover(); fault == nil || !strings.Contains(fmt.Sprint(fault), "getX") {
+			t.Errorf("got %v", fault)
+		}
+	}()
+	openapi.Describe([]openapi.Operation{{Method: http.MethodGet, Path: "/api/v1/x", Role: "anyone"},
+		{Method: http.MethodGet, Path: "/x", Role: "anyone"}})
 }
 
 // TestNamesOfSchemas: a body whose type has no name is a fault of the program.

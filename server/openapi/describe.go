@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -37,14 +38,27 @@ func Describe(operations []Operation) *huma.OpenAPI {
 		registry.RegisterTypeAlias(t, as)
 	}
 	d := &huma.OpenAPI{
-		OpenAPI: "3.1.0", Info: &huma.Info{Title: "Stagepost", Version: "1", Description: about},
+		OpenAPI: "3.1.0", Info: &huma.Info{Title: "Stagepost", Version: "1", Description: about,
+			Contact: &huma.Contact{Name: "Stagepost", URL: "https://github.com/stagepost/stagepost"},
+			License: &huma.License{Name: "Apache License 2.0", Identifier: "Apache-2.0"}},
+		Servers: []*huma.Server{{URL: "/", Description: "The server that gave the description."}},
 		Components: &huma.Components{Schemas: registry, SecuritySchemes: map[string]*huma.SecurityScheme{
 			"token": {Type: "http", Scheme: "bearer",
 				Description: "A token of stagepost admin token new. Servers without tokens need none."},
 		}},
 	}
+	ids, tags := map[string]string{}, map[string]bool{}
 	for i := range operations {
-		d.AddOperation(operation(registry, &operations[i]))
+		o := &operations[i]
+		path := o.Method + " " + o.path()
+		if before := ids[o.ID()]; before != "" && before != path { // generators name functions by it
+			panic(fmt.Sprintf("openapi: %s and %s have the same id %s", before, path, o.ID()))
+		}
+		ids[o.ID()], tags[o.tag()] = path, true
+		d.AddOperation(operation(registry, o))
+	}
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		d.Tags = append(d.Tags, &huma.Tag{Name: name, Description: tagTexts[name]})
 	}
 	texts := comments()
 	for name, s := range registry.Map() {
@@ -108,7 +122,8 @@ func operation(r huma.Registry, o *Operation) *huma.Operation {
 		h.Responses[strconv.Itoa(status)] = answer
 	}
 	h.Responses["default"] = &huma.Response{Description: "What went wrong.", Content: map[string]*huma.MediaType{
-		"application/problem+json": {Schema: r.Schema(reflect.TypeFor[api.Problem](), true, "")},
+		"application/problem+json": {Schema: r.Schema(reflect.TypeFor[api.Problem](), true, ""),
+			Example: problemExample},
 	}}
 	maps.Copy(h.Responses["default"].Content, content(r, nil, o.Faults))
 	if len(o.Events) > 0 {
@@ -193,6 +208,17 @@ var pathTexts = map[string]string{
 	"name": "Name of the object; of drawings, with the ending of the format.", "token": "Token of the request.",
 	"path": "Path of the file.", "key": "Key of the message.", "upload": "Id of the upload.", "task": "Id of the task.",
 }
+
+// tagTexts describe the groups of operations that say more than their name. An application's group needs none.
+var tagTexts = map[string]string{
+	"ga4gh":  "Services of other standards: those of GA4GH.",
+	"server": "Pages for browsers, health, metrics, and addresses outside of /api/v1.",
+}
+
+// problemExample is an example of the body of a refusal.
+var problemExample = api.Problem{Type: "urn:stagepost:problem:not found",
+	Title: "There is no such object.", Status: http.StatusNotFound, Detail: "there is no such job", Kind: job.NotFound,
+	Op: "get", Job: "job_01J9ZK6Q2V8R4M5T7W9X0Y1A3B"}
 
 // component is a name that OpenAPI allows in components.
 var component = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
