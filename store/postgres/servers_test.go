@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -64,7 +65,7 @@ func TestRollUp(t *testing.T) {
 	}
 }
 
-// TestFailsAlone commits two changes in one transaction. One has a number that the database cannot store: it fails, the
+// TestFailsAlone commits two changes in one transaction. One has a text that the database cannot store: it fails, the
 // other one does not.
 func TestFailsAlone(t *testing.T) {
 	s := openStore(t, newDatabase(t), Options{CallerTime: true, OnFailure: func(error) {}})
@@ -91,8 +92,12 @@ func TestFailsAlone(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() { errs[0] = commit(0, job.Fields{}) })
 	<-entered
-	huge := 1 << 40
-	all.Go(func() { errs[1] = commit(1, job.Fields{Attempts: &huge}) })
+	long := make([]byte, 20_000) // longer than an entry of an index, and in no order that could be compressed
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range long {
+		long[i] = byte('!' + random.IntN(90))
+	}
+	all.Go(func() { errs[1] = commit(1, job.Fields{Group: new(string(long))}) })
 	all.Go(func() { errs[2] = commit(2, job.Fields{}) })
 	for len(s.operations) < 2 { // until both wait
 		runtime.Gosched()
