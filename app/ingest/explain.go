@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"slices"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
@@ -72,6 +73,11 @@ func (a *App) explainEnd(j *job.Job, b *job.Blocker) {
 		}
 	case j.Kind == record.JobKind && j.Outcome == lifecycle.OK && !j.Gone && j.Message == "":
 		b.Sentence = a.stored(j)
+	case j.Kind == record.BatchKind && j.Outcome == lifecycle.Failed && j.Children.Created() == 0:
+		b.Remedy = corrections[j.Cause]
+		// an update counts jobs that were retried, and there are none
+		update := job.Causing(record.Update, j.ID, false, "").Command
+		b.Remedies = slices.DeleteFunc(b.Remedies, func(r job.Remedy) bool { return r.Command == update })
 	case j.Kind == record.JobKind && j.Outcome == lifecycle.Failed:
 		b.Remedy = corrections[j.Cause]
 	}

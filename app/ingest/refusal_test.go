@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,35 @@ func TestWhyEndedByARefusal(t *testing.T) {
 	if x, err := explain.New(w.e).Why(t.Context(), j.Job, never); err != nil ||
 		!strings.HasSuffix(x.Rule, ", version 1; nothing to notify") || strings.Contains(x.Rule, "[") {
 		t.Errorf("got %q, %v", x.Rule, err)
+	}
+}
+
+// TestWhyBatchEndedByARefusal: why of a batch whose payload was refused has the mistake with its line and what to do,
+// and does not offer an update, which counts retried jobs. Control: of a batch with a failed job it is offered.
+func TestWhyBatchEndedByARefusal(t *testing.T) {
+	w := start(t, testProfile())
+	ended := func(name, text string) job.Blocker {
+		t.Helper()
+		r := w.ingest(Submission{Profile: "test", Filename: name}, text)
+		x, err := explain.New(w.e).Why(t.Context(), r.Batch, never)
+		if err != nil || len(x.Blockers) != 1 {
+			t.Fatalf("%+v, %v", x, err)
+		}
+		return x.Blockers[0]
+	}
+	updates := func(b job.Blocker) bool {
+		return slices.ContainsFunc(b.Remedies, func(r job.Remedy) bool {
+			return strings.Contains(r.Command, " update ")
+		})
+	}
+	b := ended("bad.checkm", "x|y\n")
+	if b.Remedy != newSubmission || updates(b) || len(b.Remedies) == 0 ||
+		!strings.HasPrefix(b.Sentence, `bad.checkm:1:1: expected #%profile | URL before the first row, found "x|y"`) {
+		t.Errorf("got %+v", b)
+	}
+	row := "http://127.0.0.1:1/a.txt |  |  |  |  | aux.c"
+	if b := ended("good.checkm", manifest("mrt-ingest-manifest", row)); !updates(b) {
+		t.Errorf("control: got %+v", b)
 	}
 }
 
