@@ -248,6 +248,9 @@ func unreachable(r *http.Request, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err // the text below has the method and the address
 	}
+	if refused, ok := errors.AsType[*job.Error](err); ok && refused.Kind == job.Refused {
+		return refused // by the client's own certificate
+	}
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {
 		return job.Errorf(job.Invalid, "request", "", "the certificate of %s is refused: %w (--cacert FILE names the "+

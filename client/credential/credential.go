@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -142,6 +143,9 @@ func ask(ctx context.Context, t http.RoundTripper, base, path string, body any) 
 	}
 	r.Header.Set("Content-Type", "application/json")
 	got, err := t.RoundTrip(r)
+	if job.KindOf(err) == job.Refused {
+		return answer, err
+	}
 	if err != nil {
 		return answer, &job.Error{Op: "enrol", Kind: job.Unavailable, Err: err}
 	}
@@ -238,10 +242,37 @@ func transport(config *tls.Config) *http.Transport {
 	return t
 }
 
-// RoundTrip sends a request over a connection with the certificate.
+// RoundTrip sends a request over a connection with the certificate. An error of kind Refused reports that the server
+// does not accept the certificate: it must be enrolled again.
 func (c *Credential) RoundTrip(r *http.Request) (*http.Response, error) {
-	return c.current().RoundTrip(r)
+	answer, err := c.current().RoundTrip(r)
+	if err != nil && r.Context().Err() == nil {
+		err = c.explain(err)
+	}
+	return answer, err
 }
+
+// explain returns an error of a connection, or the end of the certificate if that is its cause. With TLS 1.3 it may be
+// any error after the dial: the server closes the connection when it has read the certificate.
+func (c *Credential) explain(err error) error {
+	op, ok := errors.AsType[*net.OpError](err)
+	switch {
+	case ok && op.Op == "dial":
+		return err // the server may be away
+	case c.expired():
+		return job.Errorf(job.Refused, "certificate", "", "the certificate in %s expired %s: %s", c.dir,
+			c.Expires().UTC().Format(time.RFC3339), again)
+	case ok && op.Op == "remote error" && strings.Contains(op.Err.Error(), "certificate"):
+		return job.Errorf(job.Refused, "certificate", "", "the server refuses the certificate in %s (%w): %s", c.dir,
+			op.Err, again)
+	}
+	return err
+}
+
+// again is what gives a certificate that is valid.
+const again = "enrol this machine again (stagepost admin ca enrol at the server, stagepost work enrol here)"
+
+func (c *Credential) expired() bool { return !c.now().Before(c.Expires()) }
 
 // CloseIdleConnections closes connections that no request uses.
 func (c *Credential) CloseIdleConnections() { c.current().CloseIdleConnections() }
@@ -289,7 +320,8 @@ const (
 	mostPause  = 5 * time.Minute
 )
 
-// Run renews the certificate before it expires, until ctx ends. Failed attempts are repeated and logged.
+// Run renews the certificate before it expires, until ctx ends, or until the server refuses the certificate or it has
+// expired. Failed attempts are repeated and logged.
 func (c *Credential) Run(ctx context.Context, base string, log *slog.Logger) {
 	pause := time.Duration(0)
 	for {
@@ -300,7 +332,13 @@ func (c *Credential) Run(ctx context.Context, base string, log *slog.Logger) {
 			return
 		case <-timer.C:
 		}
-		if err := c.Renew(ctx, base); err != nil {
+		err := c.Renew(ctx, base)
+		if err != nil && ctx.Err() == nil && (c.expired() || job.KindOf(err) == job.Refused) {
+			log.Error("the certificate is not valid any more: "+again+", then start this program again", "directory",
+				c.dir, "expires", c.Expires(), "error", err)
+			return
+		}
+		if err != nil {
 			log.Warn("the certificate cannot be renewed", "expires", c.Expires(), "error", err)
 			pause = min(cmp.Or(2*pause, leastPause), mostPause)
 			continue

@@ -62,7 +62,7 @@ func (l *Listener) upgrade() (net.Conn, error) {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return nil, err
+		return nil, refusedCertificate(err)
 	}
 	if answer.StatusCode != http.StatusSwitchingProtocols {
 		return nil, refusalOf(answer)

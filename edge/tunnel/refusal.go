@@ -2,9 +2,11 @@ package tunnel
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -13,22 +15,36 @@ import (
 
 // Refusal is the answer of a server that refuses the connection. [Listener.Err] returns it.
 type Refusal struct {
-	Status int    // of HTTP
+	Status int    // of HTTP; 0: the connection was refused because of the agent's certificate
 	Reason string // the server's reason, in one line
 }
 
 func (r *Refusal) Error() string {
-	text := fmt.Sprintf("the server refuses the tunnel: %d %s", r.Status, http.StatusText(r.Status))
+	text := "the server refuses the tunnel"
+	if r.Status != 0 {
+		text += fmt.Sprintf(": %d %s", r.Status, http.StatusText(r.Status))
+	}
 	if r.Reason != "" {
 		text += ": " + r.Reason
 	}
 	return text
 }
 
-// lasts reports whether only a person can resolve it: the token is unknown to the server, or belongs to another
+// lasts reports whether only a person can resolve it: the token or certificate is not valid, or belongs to another
 // agent. This may change while both run.
 func (r *Refusal) lasts() bool {
-	return r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden
+	return r.Status == 0 || r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden
+}
+
+// refusedCertificate returns the refusal in an error of a connection, if the server refused the agent's certificate,
+// and else the error.
+func refusedCertificate(err error) error {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || op.Op != "remote error" || !strings.Contains(op.Err.Error(), "certificate") {
+		return err
+	}
+	return &Refusal{Reason: op.Err.Error() + ": the certificate of this agent is not valid any more: enrol it again " +
+		"(stagepost admin ca enrol at the server, stagepost work enrol here) and start it again"}
 }
 
 // mostReason bounds the reason of a refusal, in characters.

@@ -136,3 +136,33 @@ func TestRefusalAfterSilence(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusedCertificate: a server that refuses the agent's certificate in TLS is asked seldom, and the log states the
+// next step once. The control is another fault of TLS.
+func TestRefusedCertificate(t *testing.T) {
+	for alert, refused := range map[string]bool{"tls: expired certificate": true, "tls: internal error": false} {
+		synctest.Test(t, func(t *testing.T) {
+			var log lockedBuffer
+			l, err := tunnel.Listen(t.Context(), tunnel.Options{URL: "http://server", Name: "a", Log: log.logger(),
+				Dial: func(context.Context, string, string) (net.Conn, error) {
+					return nil, &net.OpError{Op: "remote error", Err: errors.New(alert)}
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			var r *tunnel.Refusal
+			if got := errors.As(l.Err(), &r); got != refused {
+				t.Errorf("%s: got %v", alert, l.Err())
+			}
+			text := log.String()
+			if strings.Count(text, "level=WARN") != 1 || strings.Contains(text, "stagepost work enrol") != refused {
+				t.Errorf("%s: the log has %s", alert, text)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

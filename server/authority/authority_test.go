@@ -265,6 +265,17 @@ func TestCertificatesThatAreRefused(t *testing.T) {
 	if _, err := claim(wrong, "good"); err == nil || client.ProblemOf(err) != nil {
 		t.Errorf("a certificate of another authority: %v", err)
 	}
+	own, err := os.ReadFile(filepath.Join(h.dir, "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(foreign, "authority.pem"), own, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "a certificate of another authority", func() error {
+		_, err := claim(h.worker(foreign), "good")
+		return err
+	})
 
 	for _, most := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(h.url, "https://"),
@@ -309,6 +320,69 @@ func TestCertificatesThatAreRefused(t *testing.T) {
 	if _, err := claim(good, "good"); err == nil || client.ProblemOf(err) != nil { // a new one
 		t.Errorf("a connection with an expired certificate: %v", err)
 	}
+	refused(t, "a connection with an expired certificate", func() error {
+		_, err := claim(good, "good")
+		return err
+	})
+}
+
+// refused repeats a request until it ends with a refusal that states the next step. The alert of TLS 1.3 may be lost
+// when the server closes the connection, which a worker tries again.
+func refused(t *testing.T, what string, request func() error) {
+	t.Helper()
+	for range 100 {
+		err := request()
+		if job.KindOf(err) == job.Unavailable {
+			continue
+		}
+		if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "stagepost work enrol") {
+			t.Errorf("%s: %v", what, err)
+		}
+		return
+	}
+	t.Errorf("%s: it is tried again indefinitely", what)
+}
+
+// TestRenewalEnds: the renewal of a certificate that has expired, or is revoked, ends, and the log states the next
+// step. The control is a server that does not answer, which is asked again.
+func TestRenewalEnds(t *testing.T) {
+	h := open(t)
+	dirs := map[string]string{"expired": h.enrol("expired"), "revoked": h.enrol("revoked"), "away": h.enrol("away")}
+	if _, err := authority.Revoke(h.dir, "revoked", authority.By{}, h.clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	h.clock.Add(20 * time.Hour)
+	ended := "the certificate is not valid any more: enrol this machine again (stagepost admin ca enrol at the " +
+		"server, stagepost work enrol here), then start this program again"
+	for name, want := range map[string]string{"revoked": ended, "away": "the certificate cannot be renewed"} {
+		url := h.url
+		if name == "away" {
+			url = "https://127.0.0.1:1"
+		}
+		renewal(t, h, dirs[name], url, name, want, want == ended)
+	}
+	h.clock.Add(5 * time.Hour)
+	renewal(t, h, dirs["expired"], h.url, "expired", ended, true)
+}
+
+// renewal runs the renewal of a directory until its first line in the log, and until it ends by itself if it does.
+func renewal(t *testing.T, h *harness, dir, url, name, want string, ends bool) {
+	t.Helper()
+	c, err := credential.Open(dir, h.clock.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done, lines := make(chan struct{}), make(chan string, 8)
+	go func() { defer close(done); c.Run(ctx, url, slog.New(logged(lines))) }()
+	if got := <-lines; got != want {
+		t.Errorf("%s: the log: %s", name, got)
+	}
+	if !ends {
+		cancel()
+	}
+	<-done
 }
 
 // TestRenewal: a certificate is replaced by another one of the same member and of a new key. A token does not get one,

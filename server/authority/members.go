@@ -241,7 +241,8 @@ func memberOf(c *Certificate) Member {
 var (
 	errNotListed = errors.New("the certificate is not in the list of the authority: enrol again " +
 		"(stagepost admin ca enrol)")
-	errRevoked = errors.New("the certificate has been revoked")
+	errRevoked = errors.New("the certificate has been revoked: an admin can enrol the machine again " +
+		"(stagepost admin ca enrol)")
 	errExpired = errors.New("the certificate has expired: enrol again (stagepost admin ca enrol)")
 )
 
