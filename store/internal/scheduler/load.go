@@ -41,6 +41,7 @@ func (q *Queue) Load(j *job.Job) {
 	switch {
 	case e.claimed:
 		l.claim(1)
+		e.until = micro(j.Until)
 		q.addClaim(e, j.Worker)
 	case e.due != 0:
 		q.delayed.Push(e)

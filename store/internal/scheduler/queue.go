@@ -128,6 +128,7 @@ func (q *Queue) Put(before, after *job.Job) {
 	if after.Ended {
 		if e != nil {
 			q.leave(e)
+			q.dropClaim(e)
 			q.setTimer(e, 0)
 			q.forget(e)
 		}
@@ -249,12 +250,17 @@ func (q *Queue) enter(e *entry, l *lane, j *job.Job) {
 	q.arrange(e, j)
 }
 
-// arrange adds an entry to what its lane and its times order.
+// arrange adds an entry to what its lane and its times order. A claim that goes on, as that of a job in its next state,
+// keeps its place among the claims.
 func (q *Queue) arrange(e *entry, j *job.Job) {
+	if e.claimed {
+		e.lane.claim(1)
+		q.renewClaim(e, micro(j.Until), j.Worker)
+	} else {
+		q.dropClaim(e)
+	}
 	switch {
 	case e.claimed:
-		e.lane.claim(1)
-		q.addClaim(e, j.Worker)
 	case e.due != 0:
 		heap.Push(&q.delayed, e)
 	default:
@@ -263,17 +269,17 @@ func (q *Queue) arrange(e *entry, j *job.Job) {
 	q.setTimer(e, micro(j.Expires))
 }
 
-// put gives an entry the properties of its job.
+// put gives an entry the properties of its job, without the end of the claim, by which claims are ordered.
 func (q *Queue) put(e *entry, l *lane, j *job.Job) {
 	e.lane, e.entered, e.priority = l, micro(j.Entered), int16(j.Priority)
-	e.due, e.until = micro(j.Due), micro(j.Until)
+	e.due = micro(j.Due)
 	e.claimed = j.Claimed()
 	if l.suspect && !e.claimed {
 		q.suspect[e] = struct{}{}
 	}
 }
 
-// leave removes the entry from everything except the map of entries and the timers.
+// leave removes the entry from everything except the map of entries, the timers and the claims.
 func (q *Queue) leave(e *entry) {
 	l := e.lane
 	l.resize(-1)
@@ -283,7 +289,7 @@ func (q *Queue) leave(e *entry) {
 	}
 }
 
-// remove removes the entry from what its lane and its times order, except the timers.
+// remove removes the entry from what its lane and its times order, except the timers and the claims.
 func (q *Queue) remove(e *entry) {
 	l := e.lane
 	if l.suspect {
@@ -291,7 +297,6 @@ func (q *Queue) remove(e *entry) {
 	}
 	if e.claimed {
 		l.claim(-1)
-		q.dropClaim(e)
 	}
 	if e.slot >= 0 {
 		l.remove(e)
