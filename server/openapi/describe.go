@@ -216,8 +216,8 @@ var tagTexts = map[string]string{
 }
 
 // problemExample is an example of the body of a refusal.
-var problemExample = api.Problem{Type: "urn:stagepost:problem:not found",
-	Title: "There is no such object.", Status: http.StatusNotFound, Detail: "there is no such job", Kind: job.NotFound,
+var problemExample = api.Problem{Type: "urn:stagepost:problem:not-found",
+	Title: "It does not exist.", Status: http.StatusNotFound, Detail: "there is no such job", Kind: job.NotFound,
 	Op: "get", Job: "job_01J9ZK6Q2V8R4M5T7W9X0Y1A3B"}
 
 // component is a name that OpenAPI allows in components.
