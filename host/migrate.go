@@ -211,29 +211,14 @@ func (m *Migration) empty(ctx context.Context, to *side) error {
 }
 
 // warnings lists the settings that servers on the target refuse, and the jobs that they do not continue.
-func (m *Migration) warnings(ctx context.Context, from *side) (all []string, err error) {
-	all = []string{}
+func (m *Migration) warnings(ctx context.Context, from *side) ([]string, error) {
+	shared, _ := filepath.Abs(m.Settings.Shared)
+	all := stores.Refuses(m.To, m.Settings.BackupEvery > 0, m.Settings.Shared != "" && shared != m.Dir)
 	if !stores.Shared(m.To) {
-		if dir, _ := filepath.Abs(m.Settings.Shared); m.Settings.Shared != "" && dir != m.Dir {
-			all = append(all, "shared must not be set: a server on the store sqlite has the files of jobs in its data "+
-				"directory")
-		}
 		return all, nil
 	}
-	if m.Settings.BackupEvery > 0 {
-		all = append(all, "backup.every must be off: "+stores.Instead)
-	}
-	for _, a := range m.Settings.Modules {
-		if a.Several == nil {
-			continue
-		}
-		more, err := a.Several(ctx, from.store.Jobs)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, more...)
-	}
-	return all, nil
+	more, err := module.Several(ctx, m.Settings.Modules, from.store.Jobs)
+	return append(all, more...), err
 }
 
 // databases is where applications have theirs beside a store.

@@ -61,6 +61,21 @@ type Module struct {
 	CheckDoc string                                                   // what Check compares, for the help of fsck
 }
 
+// Several lists what servers that share a store refuse of the settings of modules, or do not continue of their jobs.
+func Several(ctx context.Context, all []Module, jobs job.Store) (texts []string, err error) {
+	for _, m := range all {
+		if m.Several == nil {
+			continue
+		}
+		more, err := m.Several(ctx, jobs)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, more...)
+	}
+	return texts, nil
+}
+
 // Host is what a server gives to the applications in it.
 type Host struct {
 	Dir          string // the directory with the files of jobs, absolute; all servers of a store have the same

@@ -167,8 +167,9 @@ func (s *Server) controlRoutes() []Route {
 			IO: openapi.IO{Out: api.Holds{},
 				Query: openapi.Single("kind", "state", "group", "owner", "job", "tag", "everything", "who", "why")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/workers", Who: Operator,
-			Doc: "The workers that are known to this server (its own, those that claim over the API, and agents), those " +
-				"that the other servers of the store announce, and all others that have jobs, with the number of their jobs and of those whose lease has expired.",
+			Doc: "The workers that are known to this server (its own, those that claim over the API, and agents), " +
+				"those that the other servers of the store announce, and all others that have jobs, with the number " +
+				"of their jobs and of those whose lease has expired.",
 			Handle: s.workers, IO: openapi.IO{Out: api.Workers{}}},
 		{Method: http.MethodPost, Pattern: "/api/v1/workers/{name}/drain", Who: Operator,
 			Doc:    "Lets a worker finish its jobs and take no new ones, until it is resumed: note, actor.",

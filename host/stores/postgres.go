@@ -19,8 +19,8 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// Instead is how a store in PostgreSQL is backed up.
-const Instead = "the jobs are in PostgreSQL: back up its database first (pg_dump, or replication), then copy the " +
+// instead is how a store in PostgreSQL is backed up.
+const instead = "the jobs are in PostgreSQL: back up its database first (pg_dump, or replication), then copy the " +
 	"directory of the setting shared (docs/operating.md, Several servers)"
 
 func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
@@ -65,7 +65,7 @@ func openPostgres(ctx context.Context, o *Options) (_ *Store, err error) {
 		Jobs: s, Closer: open, Installation: s.Installation(), Postgres: where, Location: Location(where),
 		Leads: s.Leads, Leader: s.Leader, Presence: s,
 		Histories: s, Named: named{s}, Verify: s.Verify, Retries: s.Failures, Fault: s.Fault,
-		Connections: s.Connections, Instead: Instead,
+		Connections: s.Connections, Instead: instead,
 	}, nil
 }
 

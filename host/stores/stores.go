@@ -174,5 +174,18 @@ func shown(where string) string {
 	return "a URL that cannot be read"
 }
 
+// Refuses lists which settings servers refuse with the store that the setting store names: scheduled backups, or a
+// directory with the files of jobs beside the data directory.
+func Refuses(where string, backups, files bool) []string {
+	all := []string{}
+	if backups && Shared(where) {
+		all = append(all, "backup.every must be off: "+instead)
+	}
+	if files && !Shared(where) {
+		all = append(all, "shared must not be set: the files of jobs are in the data directory of the server")
+	}
+	return all
+}
+
 // Shared reports whether several servers may share the store that a setting names.
 func Shared(where string) bool { return strings.Contains(where, "://") }

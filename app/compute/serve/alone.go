@@ -66,8 +66,8 @@ func Several(s *Settings) func(context.Context, job.Store) ([]string, error) {
 				count = fmt.Sprintf("more than %d jobs are", n)
 			}
 			texts = append(texts, fmt.Sprintf("%s with the agent in the server, which several servers do not have: "+
-				"start a server on the old store and let them end (stagepost list --kind %s --tag %s), or they count as "+
-				"lost", count, compute.JobKind, compute.AgentTag(serviceconfig.Local)))
+				"start a server on the old store and let them end (stagepost list --kind %s --tag %s), or they count "+
+				"as lost", count, compute.JobKind, compute.AgentTag(serviceconfig.Local)))
 		}
 		return texts, err
 	}
