@@ -123,7 +123,7 @@ func (f *tokenFlags) entry() (token.Entry, error) {
 		}
 		e.Expires = time.Now().Add(d).UTC().Truncate(time.Second)
 	}
-	if err := e.Validate(); err != nil {
+	if err := cmp.Or(e.Validate(), identity.CheckNewName(e.Owner), identity.CheckNewGroups(e.Groups)); err != nil {
 		return e, cli.Usage(err)
 	}
 	return e, nil

@@ -2,6 +2,7 @@ package hostcli
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -177,7 +178,7 @@ func (c *commands) roleOfUser() *cobra.Command {
 	return c.changed(cmd, "changed", &note, func(u *account.User) (err error) {
 		u.Groups = identity.Groups(strings.Join(groups, ","))
 		if u.Role, err = identity.RoleOf(role); err == nil {
-			err = u.Validate()
+			err = cmp.Or(u.Validate(), identity.CheckNewGroups(u.Groups))
 		}
 		return err
 	})

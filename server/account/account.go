@@ -10,6 +10,7 @@
 package account
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -151,7 +152,7 @@ func added(all []User, text []byte, u User) ([]byte, error) {
 	if u.hash == "" {
 		u.hash = "-"
 	}
-	if err := u.Validate(); err != nil {
+	if err := cmp.Or(u.Validate(), identity.CheckNewName(u.Name), identity.CheckNewGroups(u.Groups)); err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(all, func(have User) bool { return have.Name == u.Name }) {

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -102,7 +103,7 @@ func edit(dir string, now time.Time, change func(*list) error) error {
 // Enrol makes an enrolment token for a member in the directory of an authority: a secret, and the pin of the authority
 // for the client. The file has its SHA-256 only.
 func Enrol(dir string, m Member, by By, now, expires time.Time) (string, error) {
-	if err := m.Validate(); err != nil {
+	if err := cmp.Or(m.Validate(), identity.CheckNewName(m.Name)); err != nil {
 		return "", err
 	}
 	cert, err := ReadCertificate(dir)

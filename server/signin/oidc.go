@@ -213,6 +213,9 @@ func (o *OIDC) identity(id *oidc.IDToken) (who identity.Identity, err error) {
 	if who.Name = text(o.Name); identity.ValidateName(who.Name) != nil {
 		return who, fmt.Errorf("the claim %s has no name that can be used", o.Name)
 	}
+	if err := identity.CheckNewName(who.Name); err != nil {
+		return who, fmt.Errorf("the claim %s: %w", o.Name, err)
+	}
 	if verified, given := claims["email_verified"].(bool); o.Name == "email" && (!given || !verified) {
 		return who, errors.New("the provider has not verified the mail address")
 	}

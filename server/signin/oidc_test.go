@@ -239,6 +239,8 @@ func TestHostileProvider(t *testing.T) {
 		"without a role":    set("groups", []string{"others"}),
 		"without a name":    set("preferred_username", ""),
 		"a hostile name":    set("preferred_username", "olga\nadmin"),
+		"a reserved name":   set("preferred_username", "unknown"),
+		"a name not in NFC": set("preferred_username", "Jose\u0301"),
 		"issued to another": set("azp", "another"),
 		"for several":       set("aud", []string{"stagepost", "another"}),
 		"for several, issued to another": func(p *provider) {

@@ -73,7 +73,7 @@ func (p *Proxy) Identify(r *http.Request) (identity.Identity, error) {
 		return identity.Identity{}, errors.New("the proxy names several users")
 	}
 	who := identity.Identity{Name: sent[0], Way: identity.ByProxy}
-	if err := identity.ValidateName(who.Name); err != nil {
+	if err := identity.CheckNewName(who.Name); err != nil {
 		return identity.Identity{}, err
 	}
 	if p.Display != "" {

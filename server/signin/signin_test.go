@@ -423,6 +423,8 @@ func TestProxy(t *testing.T) {
 		{"10.1.2.3", field("ann", "", "wrong"), ""},
 		{"10.1.2.3", field("", "", "shared"), ""},
 		{"10.1.2.3", field("a b", "", "shared"), ""},
+		{"10.1.2.3", field("unknown", "", "shared"), ""},
+		{"10.1.2.3", field("Jose\u0301", "", "shared"), ""},
 		{"10.1.2.3", http.Header{"X-Remote-User": {"ann", "eve"}, signin.ProxySecretHeader: {"shared"}}, ""},
 		{"127.0.0.1", http.Header{"X-Remote-User": {"ann"}}, ""},
 	} {
