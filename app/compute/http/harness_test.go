@@ -193,7 +193,8 @@ type puppet struct {
 	mu       sync.Mutex // guards the rest
 	payloads map[job.ID]*payload
 	tell     func(job.ID)
-	deaf     bool // it answers nothing
+	deaf     bool                 // it answers nothing
+	lose     func(*payload) error // what happens to an answer to Submit; nil: it arrives
 }
 
 func newPuppet() *puppet { return &puppet{payloads: map[job.ID]*payload{}} }
@@ -260,7 +261,13 @@ func (p *puppet) Submit(_ context.Context, parcel *compute.Parcel) (compute.Noti
 	one.changed = sync.NewCond(&one.mu)
 	p.mu.Lock()
 	p.payloads[parcel.Job] = one
+	lose := p.lose
 	p.mu.Unlock()
+	if lose != nil {
+		if err := lose(one); err != nil {
+			return compute.Notice{}, err
+		}
+	}
 	return one.notice(), nil
 }
 

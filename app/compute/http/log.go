@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/problem"
@@ -141,21 +142,26 @@ func (l *outputs) start(stream string, offset int64, last string) error {
 func (l *outputs) within(ctx context.Context, j *job.Job) error {
 	for _, stream := range l.streams {
 		offset := l.offsets[stream]
-		if offset == 0 {
-			continue
-		}
-		body, err := l.app.Log(ctx, j, stream, offset-1, false)
-		if err != nil {
-			continue
-		}
-		_, err = io.ReadFull(body, make([]byte, 1))
-		_ = body.Close()
-		if errors.Is(err, io.EOF) {
+		if behind, _ := l.behind(ctx, j, stream, offset); behind {
 			return problem.Refuse(http.StatusRequestedRangeNotSatisfiable, job.Invalid,
 				"%s has fewer than %d bytes: read it from its beginning", stream, offset)
 		}
 	}
 	return nil
+}
+
+// behind reports whether an offset is behind the end of a stream, and whether that is known: the stream could be read.
+func (l *outputs) behind(ctx context.Context, j *job.Job, stream string, offset int64) (behind, known bool) {
+	if offset == 0 {
+		return false, true
+	}
+	body, err := l.app.Log(ctx, j, stream, offset-1, false)
+	if err != nil {
+		return false, false
+	}
+	_, err = io.ReadFull(body, make([]byte, 1))
+	_ = body.Close()
+	return errors.Is(err, io.EOF), err == nil || errors.Is(err, io.EOF)
 }
 
 func (l *outputs) begin(w http.ResponseWriter) {
@@ -256,14 +262,33 @@ func (l *outputs) write(b []byte) error {
 	return l.control.Flush()
 }
 
-// read reads one stream from a byte on: what there is, or with follow all that comes until the job has ended.
+// errAnew ends a log as text that begins anew: its reader could not distinguish the new one.
+var errAnew = errors.New("the log began anew, with another attempt")
+
+// read reads one stream from a byte on: what there is, or with follow all that comes until the job has ended. If the
+// log begins anew with another attempt, events come from its first byte on; a text ends.
 func (l *outputs) read(ctx context.Context, stream string, offset int64, opened io.ReadCloser, to chan<- output) error {
 	changed, stop := l.server.WatchJob(l.id)
 	defer stop()
+	attempt, within := int64(0), !l.follow // within: the offset is known to be
 	for {
 		j, err := l.server.Store.Get(ctx, l.id)
 		if err != nil {
 			return err
+		}
+		d, err := compute.DataOf(&j)
+		if err != nil {
+			return err
+		}
+		anew := attempt != 0 && d.Attempt != attempt && offset > 0
+		if attempt = d.Attempt; !within && !anew {
+			anew, within = l.behind(ctx, &j, stream, offset)
+		}
+		if anew && !l.asEvents {
+			return errAnew
+		}
+		if anew {
+			offset = 0
 		}
 		body := opened
 		if opened = nil; body == nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
@@ -174,6 +175,59 @@ func TestComputeLogBehindEnd(t *testing.T) {
 	answer, text := c.Ask(c.Request(http.MethodGet, path+"&offset=4", ""))
 	if answer.StatusCode != http.StatusOK || text != "" {
 		t.Errorf("at the end: got %s: %s", answer.Status, text)
+	}
+}
+
+// TestComputeLogBeginsAnew: a job is sent to its agent once more after it wrote something there. A follower of events gets
+// the new log from its first byte on, one of the text ends with an error.
+func TestComputeLogBeginsAnew(t *testing.T) {
+	c := openCompute(t, func(o *compute.Options, _ *options) { o.RetryFor = time.Millisecond })
+	first, lost := make(chan *payload), make(chan struct{})
+	attempts := 0
+	c.puppet.lose = func(p *payload) error {
+		if attempts++; attempts > 1 {
+			return nil
+		}
+		first <- p
+		<-lost
+		return compute.ErrNotSent
+	}
+	j := c.order(client.ComputeOrder{})
+	(<-first).write("stdout", "the first attempt\n")
+	pieces, done := make(chan client.ComputeOutput, 10), make(chan error, 1)
+	at := client.ComputePlace{}
+	go func() {
+		done <- c.Client.FollowCompute(t.Context(), j.ID, client.Stdout, &at, func(o *client.ComputeOutput) error {
+			pieces <- *o
+			return nil
+		})
+	}()
+	text, err := http.DefaultTransport.RoundTrip(c.Request(http.MethodGet,
+		"/api/v1/compute/jobs/"+string(j.ID)+"/logs?follow=1", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer text.Body.Close()
+	lines := bufio.NewReader(text.Body)
+	if line, err := lines.ReadString('\n'); err != nil || line != "the first attempt\n" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	if o := <-pieces; o.Text != "the first attempt\n" {
+		t.Fatalf("got %+v", o)
+	}
+	c.puppet.get(j.ID).end(compute.Ending{}) // its streams end
+	close(lost)
+	p := c.runs(j.ID)
+	p.write("stdout", "second\n")
+	if o := <-pieces; o.Text != "second\n" || o.Offset != 0 {
+		t.Errorf("got %+v", o)
+	}
+	p.end(compute.Ending{})
+	if err := <-done; err != nil || at.Stdout != int64(len("second\n")) {
+		t.Errorf("at %+v: %v", at, err)
+	}
+	if rest, err := io.ReadAll(lines); err == nil || len(rest) != 0 {
+		t.Errorf("the text: got %q, %v", rest, err)
 	}
 }
 
