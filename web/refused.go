@@ -1,7 +1,9 @@
 package web
 
 import (
+	"maps"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -16,14 +18,60 @@ type refused struct {
 	Detail, Next string
 	Job          job.ID // that it is about; empty: none
 	Link         server.Link
+	Sent         *sentForm // nil: no text is lost
+}
+
+// sentForm is a refused form, filled in as it was sent.
+type sentForm struct {
+	Action string
+	Again  bool // it may be sent again from the page; else the texts are only shown
+	Hidden []sentField
+	Texts  []sentField
+}
+
+// sentField is a value of a form.
+type sentField struct{ Name, Label, Value string }
+
+// mostSent bounds the bytes of a refused form that a page shows.
+const mostSent = 128 << 10
+
+// typed are the fields of forms with texts that people write, with their labels.
+var typed = map[string]string{"note": "Reason", "why": "Reason", "value": "Value", "actor": "Your name",
+	"title": "Title"}
+
+// sentAs returns a refused form, so that its texts are not lost; nil if it has none, or too much. It may be sent again
+// if another text, or another moment, can help. What asks for a confirmation is confirmed on its own page.
+func sentAs(r *http.Request, kind job.ErrorKind, values url.Values) *sentForm {
+	f := &sentForm{Action: r.URL.Path, Again: (kind == job.Invalid || kind == job.Unavailable) && !values.Has("confirm")}
+	size := 0
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		for _, value := range values[name] {
+			size += len(name) + len(value)
+			if label := typed[name]; label != "" && value != "" {
+				f.Texts = append(f.Texts, sentField{name, label, value})
+			} else {
+				f.Hidden = append(f.Hidden, sentField{Name: name, Value: value})
+			}
+		}
+	}
+	if len(f.Texts) == 0 || size > mostSent {
+		return nil
+	}
+	return f
 }
 
 // refuse shows a browser what is wrong, what can be done about it, and a link.
 func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) error {
+	return p.refuseForm(w, r, err, nil)
+}
+
+// refuseForm is refuse for a form, whose texts are shown.
+func (p *Pages) refuseForm(w http.ResponseWriter, r *http.Request, err error, sent url.Values) error {
 	of := problem.Of(err)
 	problem.Retry(w.Header(), of.Status)
 	title := strings.TrimSuffix(of.Title, ".")
-	view := refused{of.Detail, nextSteps[of.Kind], of.Job, server.Link{Title: "Go back", Path: p.before(r)}}
+	view := refused{of.Detail, nextSteps[of.Kind], of.Job, server.Link{Title: "Go back", Path: p.before(r)},
+		sentAs(r, of.Kind, sent)}
 	unchanged := "Nothing was changed. "
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		unchanged = ""

@@ -68,6 +68,35 @@ func TestRefusedBeforeAPage(t *testing.T) {
 	}
 }
 
+// TestRefusedFormKeepsTexts: the page about a refused form has what was entered. It can be sent again where that can
+// help and nothing must be confirmed; a form that is too large is not shown.
+func TestRefusedFormKeepsTexts(t *testing.T) {
+	p := openPress(t, nil)
+	id := string(p.order("test.letter", "ann"))
+	events := "/jobs/" + id + "/events/"
+	const text, shown = "they moved <the shelf>\nof \"maps\"", "they moved &lt;the shelf&gt;\nof &#34;maps&#34;</textarea>"
+	for _, c := range []struct {
+		name         string
+		r            *http.Request
+		status       int
+		shows, again bool
+	}{
+		{"a mistake", p.Form(events+"hold", "version", "x", "note", text), 400, true, true},
+		{"another field", p.Form("/holds/release", "group", "maps", "why", text, "nonsense", "x"), 400, true, true},
+		{"an event that is not possible", p.Form(events+"finish", "note", text), 409, true, false},
+		{"a confirmation", p.Form(events+"hold", "version", "x", "note", text, "confirm", "yes"), 400, true, false},
+		{"no text", p.Form(events+"hold", "version", "x", "note", ""), 400, false, false},
+		{"too large", p.Form(events+"hold", "note", text, "value", strings.Repeat("x", 200<<10)), 400, false, false},
+	} {
+		answer, page := p.AskPage(as("oscar", c.r))
+		again := strings.Contains(page, `<form class="fields" method="post" action="`+c.r.URL.Path+`">`)
+		if answer.StatusCode != c.status || strings.Contains(page, shown) != c.shows || again != c.again ||
+			again && !strings.Contains(page, `<input type="hidden" name="`) || strings.Contains(page, "<the shelf>") {
+			t.Errorf("%s: got %s: %s", c.name, answer.Status, page)
+		}
+	}
+}
+
 // TestRefusedRate: a browser that sends too many requests gets a page with the time to wait.
 func TestRefusedRate(t *testing.T) {
 	p := openPress(t, func(o *server.Options) { o.RateIdentity = 1 })

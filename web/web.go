@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -138,13 +140,18 @@ func (p *Pages) Show(name string, of func(r *http.Request) (*Frame, error)) func
 
 // Fail shows a browser what was refused and why; other clients get the problem as everywhere.
 func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, err error) error {
+	return p.fail(w, r, err, nil)
+}
+
+// fail is Fail for a form with values; nil: there is none.
+func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error, sent url.Values) error {
 	if !server.ForPeople(r) {
 		return err
 	}
 	if job.KindOf(err) == job.Internal {
 		p.Log.Error("page", "path", r.URL.Path, "error", err)
 	}
-	return p.refuse(w, r, err)
+	return p.refuseForm(w, r, err, sent)
 }
 
 // Post makes a handler of a function that sends a form to the API. It returns the path of the page that shows the
@@ -162,18 +169,21 @@ func (p *Pages) Post(of func(r *http.Request, form *Form) (to, done string, err 
 	}
 }
 
-// Form reads a form and calls a function that answers it. A refusal is shown as by [Pages.Fail].
+// Form reads a form and calls a function that answers it. A refusal is shown as by [Pages.Fail], with the texts of the
+// form.
 func (p *Pages) Form(w http.ResponseWriter, r *http.Request, answer func(*Form) error) error {
 	err := server.Params(r).Err()
 	var form *Form
+	var sent url.Values
 	if err == nil {
 		form, err = readForm(r)
 	}
 	if err == nil {
+		sent = maps.Clone(form.values) // reading removes fields
 		err = answer(form)
 	}
 	if err != nil {
-		return p.Fail(w, r, err)
+		return p.fail(w, r, err, sent)
 	}
 	return nil
 }

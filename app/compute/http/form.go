@@ -1,6 +1,7 @@
 package computehttp
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"errors"
@@ -176,34 +177,40 @@ func readFields(r *http.Request) (map[string][]string, nextPart, error) {
 			"the body must be a form (multipart/form-data); programs use POST /api/v1/compute/jobs")
 	}
 	fields := map[string][]string{}
+	var wrong error // the first refusal: what follows is read nevertheless, so that the form can be shown again
+	refuse := func(err error) { wrong = cmp.Or(wrong, err) }
 	for n := 0; ; n++ {
 		part, err := form.NextPart()
 		switch {
 		case errors.Is(err, io.EOF):
-			return fields, nil, nil
+			return fields, nil, wrong
 		case err != nil:
 			return nil, nil, server.BodyError(err)
 		}
 		if isFile(part) {
-			return fields, withFiles(part, form), nil
+			return fields, withFiles(part, form), wrong
 		}
 		name := part.FormName()
 		if !slices.Contains(formFields, name) {
-			return nil, nil, job.Errorf(job.Invalid, "form", "", "the form has no field %.40q", name)
+			return fields, nil, job.Errorf(job.Invalid, "form", "", "the form has no field %.40q", name)
 		}
 		text, err := io.ReadAll(io.LimitReader(part, mostField+1))
 		if err != nil {
 			return nil, nil, server.BodyError(err)
 		}
-		if len(text) > mostField || n >= mostFields {
-			return nil, nil, problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid,
-				"the form has more than %d fields, or more than %d bytes in the field %s", mostFields, mostField, name)
+		if n >= mostFields {
+			return fields, nil, problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid,
+				"the form has more than %d fields", mostFields)
+		}
+		if len(text) > mostField {
+			text = bytes.ToValidUTF8(text[:mostField], nil)
+			refuse(problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid,
+				"the field %s has more than %d bytes: the form has its beginning", name, mostField))
 		}
 		value := strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n"))
 		if have := fields[name]; len(have) > 0 && name != "upload" {
-			return nil, nil, job.Errorf(job.Invalid, "form", "", "%s was sent twice", name)
-		}
-		if value != "" {
+			refuse(job.Errorf(job.Invalid, "form", "", "%s was sent twice", name))
+		} else if value != "" {
 			fields[name] = append(fields[name], value)
 		}
 	}

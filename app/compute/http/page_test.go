@@ -209,12 +209,23 @@ func TestRefusedForm(t *testing.T) {
 			t.Errorf("%s: got %s: %s", want, answer.Status, text)
 		}
 	}
-	for want, parts := range map[string][]part{
-		"the form has no field": {{"nonsense", "", "x"}}, "title was sent twice": {{"title", "", "a"}, {"title", "",
-			"b"}},
+	for want, parts := range map[string][]part{ // the form has what was entered before and after the mistake
+		"the form has no field": {{"nonsense", "", "x"}},
+		"title was sent twice":  {{"title", "", "a"}, {"title", "", "b"}, {"note", "", "kept behind"}},
+		"the field command has more than 65536 bytes": {{"command", "", strings.Repeat("é", 40_000)},
+			{"note", "", "kept behind"}},
 	} {
-		if answer, text := c.browse(c.pageForm(parts...)); answer.StatusCode != 400 || !strings.Contains(text, want) {
-			t.Errorf("%s: got %s: %s", want, answer.Status, text)
+		status, behind := http.StatusBadRequest, len(parts) > 1
+		if parts[0].name == "command" {
+			status = http.StatusRequestEntityTooLarge
+		}
+		answer, text := c.browse(c.pageForm(append(good[:1:1], parts...)...))
+		if answer.StatusCode != status || !strings.Contains(text, want) || !strings.Contains(text, "Kept &#34;") ||
+			strings.Contains(text, `value="kept behind"`) != behind {
+			t.Errorf("%s: got %s: %.3000s", want, answer.Status, text)
+		}
+		if status != http.StatusBadRequest && !strings.Contains(text, strings.Repeat("é", 32<<10)+"</textarea>") {
+			t.Errorf("%s: the text is lost", want)
 		}
 	}
 	if page, err := c.Client.ComputeJobs(t.Context(), client.ComputeQuery{}); err != nil || len(page.Jobs) != 0 {
