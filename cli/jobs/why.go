@@ -177,7 +177,7 @@ func (c *Commands) chain(x *client.Explanation) {
 		if e.Actor != "" {
 			by = " by " + e.Actor
 		}
-		c.Out.Line("  %s ago: %s to %s%s%s", c.Out.When(e.At), e.Event, e.To, by, Because(causeOf(&e), note))
+		c.Out.Line("  %s ago: %s to %s%s%s", c.Out.When(e.At), e.Event, e.To, by, because(causeOf(&e), note))
 	}
 }
 
@@ -202,8 +202,8 @@ func (c *Commands) moves(x *client.Explanation, shown map[string]bool) {
 	}
 }
 
-// Because writes the cause and the note of an entry behind it.
-func Because(cause, note string) string {
+// because writes the cause and the note of an entry behind it.
+func because(cause, note string) string {
 	text := ""
 	if note != "" {
 		text = ": " + note
@@ -214,8 +214,8 @@ func Because(cause, note string) string {
 	return text
 }
 
-// BecauseOf is Because for an entry.
-func BecauseOf(e *client.Event) string { return Because(causeOf(e), e.Note) }
+// BecauseOf is because for an entry.
+func BecauseOf(e *client.Event) string { return because(causeOf(e), e.Note) }
 
 // causeOf returns the cause of an entry for people. The first entry of a history has none: there it is the digest of a
 // request, which is for programs.

@@ -69,8 +69,8 @@ func (e Entry) Validate() error {
 	return nil
 }
 
-// ParseFile reads the text of a file. The error names every wrong line.
-func ParseFile(text []byte) ([]Entry, error) {
+// parseFile reads the text of a file. The error names every wrong line.
+func parseFile(text []byte) ([]Entry, error) {
 	var all []Entry
 	var mistakes []error
 	seen := map[identity.Key]int{}
@@ -138,7 +138,7 @@ func Read(name string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := ParseFile(text)
+	all, err := parseFile(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -208,7 +208,7 @@ func withComment(file []byte, text string) ([]byte, error) {
 // edit changes a file that is valid before and after.
 func edit(name string, change func([]byte) ([]byte, error)) error {
 	return sharedfile.Edit(name, func(text []byte) error {
-		_, err := ParseFile(text)
+		_, err := parseFile(text)
 		return err
 	}, change)
 }

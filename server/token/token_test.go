@@ -38,7 +38,7 @@ func TestScope(t *testing.T) {
 	for _, line := range []string{"worker:", "worker:a/", "worker:/x", "worker:a//x", "worker:a,", "worker:a/x/y",
 		"worker:service=", "worker:a,service=", "worker:service=a:b", "worker:service=a,service=",
 		"depositor:a:b", "depositor:a,", "auditor:a", "worker:a\u202eb"} {
-		if _, err := ParseFile([]byte(strings.Repeat("ab", 32) + " " + line + " ann -\n")); err == nil {
+		if _, err := parseFile([]byte(strings.Repeat("ab", 32) + " " + line + " ann -\n")); err == nil {
 			t.Errorf("%s was taken", line)
 		}
 	}
@@ -126,11 +126,11 @@ func TestParseFile(t *testing.T) {
 	want := []Entry{{a, identity.Depositor, "ann", when, "her laptop, since May", "", ""},
 		{b, identity.Worker, "node-1", time.Time{}, "", "", "test.letter/Posted,test.parcel"}}
 	text := "# who may come\n\n" + want[0].Line() + "\n  \t\n" + want[1].Line()
-	got, err := ParseFile([]byte(text))
+	got, err := parseFile([]byte(text))
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v, %s", err, diff)
 	}
-	if got, err := ParseFile([]byte(strings.ReplaceAll(text, "\n", "\r\n"))); len(got) != 2 || err != nil {
+	if got, err := parseFile([]byte(strings.ReplaceAll(text, "\n", "\r\n"))); len(got) != 2 || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
 	for line, part := range map[string]string{
@@ -142,7 +142,7 @@ func TestParseFile(t *testing.T) {
 			" user ann - a\x01": "comment",
 		a.String()[:63] + " user ann -": "64 hexadecimal", newToken(t).Reveal() + " user ann -": "instead of its hash",
 	} {
-		_, err := ParseFile([]byte("# a comment\n" + b.String() + " admin root -\n" + line + "\n"))
+		_, err := parseFile([]byte("# a comment\n" + b.String() + " admin root -\n" + line + "\n"))
 		if err == nil || !strings.HasPrefix(err.Error(), "line 3: ") || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q: got %v, want something about %s", line, err, part)
 		}
@@ -151,7 +151,7 @@ func TestParseFile(t *testing.T) {
 		}
 	}
 	twice := a.String() + " user ann -\n" + a.String() + " admin ann -\n"
-	if _, err := ParseFile([]byte(twice)); err == nil ||
+	if _, err := parseFile([]byte(twice)); err == nil ||
 		!strings.Contains(err.Error(), "line 2: the hash stands in line 1") {
 		t.Errorf("got %v", err)
 	}
@@ -162,7 +162,7 @@ func FuzzParseFile(f *testing.F) {
 	f.Add([]byte(strings.Repeat("ab", 32) + " user ann - x\n# y\n"))
 	f.Add([]byte(strings.Repeat("ab", 32) + "\tadmin  ann 2030-01-02T03:04:05+01:00"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		all, err := ParseFile(text)
+		all, err := parseFile(text)
 		if err != nil {
 			return
 		}
@@ -170,7 +170,7 @@ func FuzzParseFile(f *testing.F) {
 		for _, e := range all {
 			lines.WriteString(e.Line() + "\n")
 		}
-		again, err := ParseFile([]byte(lines.String()))
+		again, err := parseFile([]byte(lines.String()))
 		if err != nil || len(again) != len(all) {
 			t.Fatalf("%v: %q", err, lines.String())
 		}

@@ -35,7 +35,7 @@ type Tokens struct {
 func Open(path string) (*Tokens, error) {
 	t := &Tokens{now: time.Now, same: subtle.ConstantTimeCompare}
 	var err error
-	t.file, err = sharedfile.Watch(path, func() time.Time { return t.now() }, ParseFile)
+	t.file, err = sharedfile.Watch(path, func() time.Time { return t.now() }, parseFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; make it: stagepost admin token new --owner NAME --role admin %s", err, path)
 	}

@@ -169,14 +169,6 @@ func Load(name string) (*Config, error) {
 	return c.checked(err)
 }
 
-// Parse reads the text of a file that is to be in a directory.
-func Parse(dir string, text []byte) (*Config, error) {
-	c := &Config{dir: dir}
-	var err error
-	c.file, err = form.Read("", text, c)
-	return c.checked(err)
-}
-
 func (c *Config) checked(err error) (*Config, error) {
 	if err != nil {
 		return nil, err

@@ -25,6 +25,14 @@ func TestSchemaIsPublished(t *testing.T) {
 	goldentest.Described(t, Schema())
 }
 
+// parse reads the text of a file in a directory that need not exist.
+func parse(dir string, text []byte) (*Config, error) {
+	c := &Config{dir: dir}
+	var err error
+	c.file, err = form.Read("", text, c)
+	return c.checked(err)
+}
+
 const full = `organization: Example University
 sources:
   campus:
@@ -81,7 +89,7 @@ webhooks:
 
 // TestParse reads a file with each kind of source and location. Names of files are relative to its directory.
 func TestParse(t *testing.T) {
-	c, err := Parse("/etc/stagepost", []byte(full))
+	c, err := parse("/etc/stagepost", []byte(full))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +127,7 @@ locations: {near: {directory: {path: /srv/near}}}
 func TestMistakes(t *testing.T) {
 	const quiet = "presets: {default: {settings: {sign: false}}}\n"
 	for _, text := range []string{full, small + quiet} {
-		if _, err := Parse("/", []byte(text)); err != nil {
+		if _, err := parse("/", []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,7 +188,7 @@ func TestMistakes(t *testing.T) {
 			"be given\n2:1: locations: it must have at least one"},
 		{"sources: 'a\n", "1:10: not YAML: the quote that begins here is not closed"},
 	} {
-		_, err := Parse("/", []byte(c.text))
+		_, err := parse("/", []byte(c.text))
 		var m yamlfile.Mistakes
 		if !errors.As(err, &m) || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("got\n%v\nwant\n%s", err, c.want)
@@ -211,7 +219,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(small))
 	f.Add([]byte("sources: &a {b: *a}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if c, err := Parse("/", text); err == nil && (len(c.Sources) == 0 || len(c.Locations) == 0) {
+		if c, err := parse("/", text); err == nil && (len(c.Sources) == 0 || len(c.Locations) == 0) {
 			t.Errorf("%q was taken", text)
 		}
 	})
@@ -224,7 +232,7 @@ func TestExampleOfDocs(t *testing.T) {
 	_, text, _ := strings.Cut(string(page), "\n## Configuration\n")
 	_, text, _ = strings.Cut(text, "```yaml\n")
 	text, _, found := strings.Cut(text, "```")
-	if c, err := Parse("/", []byte(text)); err != nil || !found || len(c.Locations) != 3 {
+	if c, err := parse("/", []byte(text)); err != nil || !found || len(c.Locations) != 3 {
 		t.Errorf("got %v", err)
 	}
 }

@@ -61,7 +61,7 @@ func TestOpen(t *testing.T) {
 	defer pool.Close()
 	open := func() *Parts {
 		t.Helper()
-		c, err := Parse(dir, []byte(full+"objects: {main: {path: lists}}\n"))
+		c, err := parse(dir, []byte(full+"objects: {main: {path: lists}}\n"))
 		must(t, err)
 		p, err := c.Open(pool)
 		must(t, err)
@@ -114,7 +114,7 @@ func TestOpenMistakes(t *testing.T) {
 	} {
 		dir := secrets(t)
 		must(t, os.WriteFile(filepath.Join(dir, c.file), []byte(c.text), 0o600))
-		config, err := Parse(dir, []byte(full))
+		config, err := parse(dir, []byte(full))
 		must(t, err)
 		pool := NewPool(dir, nil)
 		_, err = config.Open(pool)
@@ -125,7 +125,7 @@ func TestOpenMistakes(t *testing.T) {
 	}
 	dir := secrets(t)
 	must(t, os.Chmod(filepath.Join(dir, "password"), 0o644))
-	config, err := Parse(dir, []byte(full))
+	config, err := parse(dir, []byte(full))
 	must(t, err)
 	if _, err := config.Open(NewPool(dir, nil)); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a secret that others can read: %v", err)

@@ -106,7 +106,7 @@ func (w *work) attempt(ctx context.Context, id int64) error {
 		return err
 	}
 	if err := pdf.CheckDocument(strings.NewReader(r.HTML)); err != nil {
-		return engine.Fail(CauseReport, fmt.Errorf("the report of attempt %d: %w", id, err))
+		return engine.Fail(causeReport, fmt.Errorf("the report of attempt %d: %w", id, err))
 	}
 	stage := path.Join(workName, stageName)
 	if err := w.root.RemoveAll(stage); err != nil { // of an interrupted attempt

@@ -182,7 +182,7 @@ func (a *App) jobStatus(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		unavailable(w, err)
 	default:
-		s := StatusOf(j.Position)
+		s := statusOf(j.Position)
 		reply(w, http.StatusOK, map[string]any{"id": r.PathValue("uuid"), "status": s.Name, "status_code": s.Number})
 	}
 }
@@ -205,7 +205,7 @@ func (a *App) order(legacy bool) http.HandlerFunc {
 			refused(w, err)
 			return
 		}
-		status := StatusOf(j.Position)
+		status := statusOf(j.Position)
 		body := map[string]any{"jobid": s.UUID, "status": status.Number, "status_name": status.Name}
 		if legacy {
 			body["status"] = status.Name

@@ -106,8 +106,8 @@ var (
 	unknown    = Status{"UNKNOWN", 255}
 )
 
-// StatusOf gives the status of a job. A cancelled job is a failed one: the protocol has no cancellation.
-func StatusOf(p lifecycle.Position) Status {
+// statusOf gives the status of a job. A cancelled job is a failed one: the protocol has no cancellation.
+func statusOf(p lifecycle.Position) Status {
 	switch p.State {
 	case Queued:
 		return awaiting

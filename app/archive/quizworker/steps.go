@@ -19,8 +19,8 @@ import (
 
 // Causes of failures and of waiting.
 const (
-	CauseToken   = "quiz-token"  // the file with the token is missing
-	CauseReport  = "quiz-report" // a report is empty or a login page
+	causeToken   = "quiz-token"  // the file with the token is missing
+	causeReport  = "quiz-report" // a report is empty or a login page
 	blockBackup  = "quiz-backup" // the Moodle makes a backup
 	backupEvery  = 30 * time.Second
 	lockName     = "lock"
@@ -30,9 +30,6 @@ const (
 	stageName    = "stage"
 	metadataName = "attempts_metadata.csv"
 )
-
-// Causes lists the causes that the package adds.
-func Causes() []string { return []string{CauseToken, CauseReport, blockBackup} }
 
 // data is the data of a job.
 type data struct {
@@ -75,7 +72,7 @@ func (a *App) step(do func(*run, context.Context) error) engine.Step {
 			return err
 		}
 		if t.root, err = a.root.OpenRoot(t.spec.UUID); err != nil {
-			return engine.Fail(CauseToken, fmt.Errorf("the folder of the job is missing: %w", err))
+			return engine.Fail(causeToken, fmt.Errorf("the folder of the job is missing: %w", err))
 		}
 		defer t.root.Close()
 		lock, err := dirlock.Lock(t.root, lockName, r.Job().ID, r.Job().Epoch)
@@ -85,7 +82,7 @@ func (a *App) step(do func(*run, context.Context) error) engine.Step {
 		defer lock.Close()
 		token, err := t.root.ReadFile(secretName)
 		if err != nil {
-			return engine.Fail(CauseToken, fmt.Errorf("the token of the Moodle cannot be read: %w", err))
+			return engine.Fail(causeToken, fmt.Errorf("the token of the Moodle cannot be read: %w", err))
 		}
 		t.m = &moodle{a.http, &t.spec, string(token)}
 		err = do(t, ctx)
@@ -277,7 +274,7 @@ func (a *App) clean(ctx context.Context, r *engine.Run) error {
 	token, err := a.root.ReadFile(path.Join(s.UUID, secretName))
 	if err == nil && r.Job().Outcome != lifecycle.OK {
 		m := &moodle{a.http, &s, strings.TrimSpace(string(token))}
-		err = m.update(ctx, StatusOf(r.Job().Position), -1)
+		err = m.update(ctx, statusOf(r.Job().Position), -1)
 		var e *source.Error
 		switch {
 		case err == nil:

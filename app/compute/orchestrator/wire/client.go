@@ -112,7 +112,7 @@ func (c *Client) Retrieve(ctx context.Context, id uint32) (Reply, error) {
 		return Reply{ZIP: zip}, nil
 	}
 	defer a.Close()
-	p, err := DecodePayload(a, 1<<20)
+	p, err := decodePayload(a, 1<<20)
 	if err != nil {
 		return Reply{}, a.misread(err)
 	}

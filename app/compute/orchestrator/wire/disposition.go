@@ -91,10 +91,10 @@ func quoted(text string) (value, rest string) {
 	}
 }
 
-// Basename flattens the name of an uploaded file to its last component, and gives "file" for a name without one. Only
+// basename flattens the name of an uploaded file to its last component, and gives "file" for a name without one. Only
 // "/" separates, backslashes do not; any other character is kept. Both sides of the original do so; [Users] and [Agent]
 // have done it before they hand out a name.
-func Basename(name string) string {
+func basename(name string) string {
 	parts := strings.Split(name, "/")
 	for i := len(parts) - 1; i >= 0; i-- {
 		switch parts[i] {

@@ -130,7 +130,7 @@ func take(part *multipart.Part, l Limits, to receiver) error {
 		to.field(d.name, strings.ToValidUTF8(string(value), "\uFFFD"))
 		return nil
 	}
-	name := Basename(d.file)
+	name := basename(d.file)
 	switch {
 	case len(name) > l.Name:
 		return errNameLong

@@ -68,10 +68,10 @@ func (p Payload) Encode(extra bool) []byte {
 // noPayload is the body for errors of an agent.
 var noPayload = Payload{Status: Unknown}.Encode(false)
 
-// DecodePayload reads a payload of at most limit bytes as a server of the original does: the six keys must be there,
+// decodePayload reads a payload of at most limit bytes as a server of the original does: the six keys must be there,
 // others may be. The echoed input of an original agent, four characters for each byte of the upload, is passed over as
 // it comes and never held. What follows the object must be white space.
-func DecodePayload(r io.Reader, limit int64) (Payload, error) {
+func decodePayload(r io.Reader, limit int64) (Payload, error) {
 	s := scan.New(r, limit)
 	fields := map[string][]byte{}
 	err := s.Object(func(key string) error {

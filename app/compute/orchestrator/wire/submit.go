@@ -40,7 +40,7 @@ func (c *Client) Submit(ctx context.Context, files []File, key string) (Payload,
 	}
 	defer a.Close()
 	// An original agent sends the upload back, with up to four characters for a byte.
-	p, err := DecodePayload(a, 4*body.length+1<<20)
+	p, err := decodePayload(a, 4*body.length+1<<20)
 	if err != nil {
 		return Payload{}, a.misread(err)
 	}
@@ -70,7 +70,7 @@ func newFormBody(files []File) (*formBody, error) {
 	}
 	f := &formBody{boundary: rand.Text() + rand.Text(), files: files}
 	for i, one := range files {
-		if one.Name == "" || one.Size < 0 || Basename(one.Name) != one.Name {
+		if one.Name == "" || one.Size < 0 || basename(one.Name) != one.Name {
 			return nil, fmt.Errorf("file %d: %.80q with %d bytes cannot be submitted", i, one.Name, one.Size)
 		}
 		f.length += int64(len(f.head(i))) + one.Size

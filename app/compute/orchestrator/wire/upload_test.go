@@ -379,7 +379,7 @@ func FuzzName(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, header string) {
 		d := parseDisposition(header)
-		name := Basename(d.file)
+		name := basename(d.file)
 		if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
 			t.Errorf("%q: the file name is %q", header, name)
 		}
@@ -393,7 +393,7 @@ func FuzzNameRoundTrip(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if name == "" || Basename(name) != name || !utf8.ValidString(name) {
+		if name == "" || basename(name) != name || !utf8.ValidString(name) {
 			return
 		}
 		head := string(formHeader(name))

@@ -34,29 +34,29 @@ func TestStatus(t *testing.T) {
 
 func TestPayloadDecode(t *testing.T) {
 	good := `{"id":7,"input":{"run.sh":[1,2,255],"a\"]}":[]},"status":"Running","loc":"/d/7","pid":3,"killed":true}`
-	p, err := DecodePayload(strings.NewReader(good), 1000)
+	p, err := decodePayload(strings.NewReader(good), 1000)
 	if diff := cmp.Diff(Payload{ID: 7, Status: Running, Loc: "/d/7", PID: 3, Killed: true}, p); err != nil ||
 		diff != "" {
 		t.Error(err, diff)
 	}
 	code := 4
 	extra := ` { "unknown" : [{"a":"}"}, null, -1.5e3, "\\"] , "exit_code":4,"killed":false,"pid":0,"loc":"","status":"Failed","input":{},"id":0,"instance":"i","reason":5 } ` + "\n"
-	p, err = DecodePayload(strings.NewReader(extra), 1000)
+	p, err = decodePayload(strings.NewReader(extra), 1000)
 	if diff := cmp.Diff(Payload{Status: Failed, ExitCode: &code, Instance: "i"}, p); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
 	for _, field := range []string{`"id":7`, `"input":{"run.sh":[1,2,255],"a\"]}":[]}`, `"status":"Running"`, `"loc":"/d/7"`, `"pid":3`, `"killed":true`} {
 		without := strings.NewReplacer(field+",", "", ","+field, "").Replace(good)
-		if _, err := DecodePayload(strings.NewReader(without), 1000); err == nil {
+		if _, err := decodePayload(strings.NewReader(without), 1000); err == nil {
 			t.Errorf("%s is not missed in %s", field, without)
 		}
 		twice := strings.Replace(good, field, field+","+field, 1)
-		if _, err := DecodePayload(strings.NewReader(twice), 1000); err == nil {
+		if _, err := decodePayload(strings.NewReader(twice), 1000); err == nil {
 			t.Errorf("%s may stand twice", field)
 		}
 	}
 	for i := range good {
-		if _, err := DecodePayload(strings.NewReader(good[:i]), 1000); !errors.Is(err, io.ErrUnexpectedEOF) {
+		if _, err := decodePayload(strings.NewReader(good[:i]), 1000); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%q: %v", good[:i], err)
 		}
 	}
@@ -68,17 +68,17 @@ func TestPayloadDecode(t *testing.T) {
 		strings.Replace(good, `{"run`, `["run`, 1),
 		strings.Replace(good, `"killed":true`, `"killed":1`, 1), strings.Replace(good, ",", "", 1),
 		strings.Replace(good, ":", "", 1), `{,}`, `{"id":}`} {
-		if p, err := DecodePayload(strings.NewReader(bad), 1000); err == nil {
+		if p, err := decodePayload(strings.NewReader(bad), 1000); err == nil {
 			t.Errorf("%s is taken as %v", bad, p)
 		}
 	}
-	if _, err := DecodePayload(strings.NewReader(good), int64(len(good))-1); !errors.Is(err, scan.ErrTooLong) {
+	if _, err := decodePayload(strings.NewReader(good), int64(len(good))-1); !errors.Is(err, scan.ErrTooLong) {
 		t.Errorf("over the limit: %v", err)
 	}
-	if _, err := DecodePayload(strings.NewReader(good), int64(len(good))); err != nil {
+	if _, err := decodePayload(strings.NewReader(good), int64(len(good))); err != nil {
 		t.Errorf("at the limit: %v", err)
 	}
-	if _, err := DecodePayload(strings.NewReader(strings.Replace(good, "/d/7", strings.Repeat("x", scan.MaxField), 1)),
+	if _, err := decodePayload(strings.NewReader(strings.Replace(good, "/d/7", strings.Repeat("x", scan.MaxField), 1)),
 		1<<20); err == nil {
 		t.Error("a value is as long as it likes")
 	}
@@ -94,7 +94,7 @@ func TestPayloadDecodeHoldsNoEcho(t *testing.T) {
 	readers = append(readers, strings.NewReader(`0]},"status":"Prepared","loc":"/d","pid":0,"killed":false}`))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	p, err := DecodePayload(io.MultiReader(readers...), 50<<20)
+	p, err := decodePayload(io.MultiReader(readers...), 50<<20)
 	runtime.ReadMemStats(&after)
 	if err != nil || p.ID != 7 {
 		t.Fatal(p, err)
@@ -115,11 +115,11 @@ func FuzzPayload(f *testing.F) {
 	f.Add(`{"id":0,"input":{},"status":"Unknown","loc":"","pid":0,"killed":false,"x":[[{"a":"\\\""}]]}`)
 	f.Add(`{"id":1e1,"input":{"\u0000":{}}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := DecodePayload(strings.NewReader(text), 1<<20)
+		p, err := decodePayload(strings.NewReader(text), 1<<20)
 		if err != nil {
 			return
 		}
-		again, err := DecodePayload(strings.NewReader(string(p.Encode(true))), 1<<20)
+		again, err := decodePayload(strings.NewReader(string(p.Encode(true))), 1<<20)
 		if diff := cmp.Diff(p, again); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", text, err, diff)
 		}

@@ -36,7 +36,7 @@ func readForm(form *html.Node) *Form {
 	}
 	for n := range form.Descendants() {
 		name := Attr(n, "name")
-		if name == "" || HasAttr(n, "disabled") {
+		if name == "" || hasAttr(n, "disabled") {
 			continue
 		}
 		switch n.DataAtom {
@@ -45,7 +45,7 @@ func readForm(form *html.Node) *Form {
 		case atom.Textarea:
 			f.Fields.Set(name, Text(n))
 		case atom.Select:
-			chosen := Find(n, func(o *html.Node) bool { return o.DataAtom == atom.Option && HasAttr(o, "selected") })
+			chosen := Find(n, func(o *html.Node) bool { return o.DataAtom == atom.Option && hasAttr(o, "selected") })
 			if chosen == nil {
 				chosen = Find(n, func(o *html.Node) bool { return o.DataAtom == atom.Option })
 			}
@@ -63,15 +63,15 @@ func (f *Form) input(n *html.Node, name string) {
 	case "submit", "button", "image", "reset":
 		f.Buttons[name] = value
 	case "checkbox":
-		if !HasAttr(n, "value") {
+		if !hasAttr(n, "value") {
 			value = "on"
 		}
 		f.Boxes[name] = value
-		if HasAttr(n, "checked") {
+		if hasAttr(n, "checked") {
 			f.Fields.Set(name, value) // replaces that of the hidden field before it
 		}
 	case "radio":
-		if HasAttr(n, "checked") {
+		if hasAttr(n, "checked") {
 			f.Fields.Set(name, value)
 		}
 	case "file":
@@ -100,8 +100,8 @@ func Attr(n *html.Node, key string) string {
 	return ""
 }
 
-// HasAttr reports whether an element has an attribute.
-func HasAttr(n *html.Node, key string) bool {
+// hasAttr reports whether an element has an attribute.
+func hasAttr(n *html.Node, key string) bool {
 	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == key })
 }
 
