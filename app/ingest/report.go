@@ -49,7 +49,7 @@ func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err erro
 		Batch: b.ID, State: b.State, Profile: s.Profile, Type: d.Type, Filename: s.Filename, Submitter: s.Submitter,
 		Note:      s.Note,
 		Submitted: b.Created.UTC(), Generation: b.Retries, Expected: b.Children.Expected,
-	}, Over: b.Ended}
+	}}
 	if err := a.eachJob(ctx, batch, func(j *job.Job) error { return addJob(r, j) }); err != nil {
 		return st, err
 	}

@@ -16,7 +16,6 @@ import (
 // never changes.
 type Batch struct {
 	api.BatchReport
-	Over bool `json:"-"` // the batch has ended
 	// Merritt gives failed.json and completed.json, the attachments of mails, the keys of Merritt.
 	Merritt bool `json:"-"`
 	// Configurations of the jobs, for the same.

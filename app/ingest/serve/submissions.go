@@ -8,6 +8,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
@@ -51,8 +52,8 @@ func (i submissions) Report(ctx context.Context, batch job.ID) (ingesthttp.Repor
 	if err != nil {
 		return ingesthttp.Report{}, err
 	}
-	return ingesthttp.Report{Batch: report.BatchReport, Ended: report.Over, Text: report.Text, HTML: report.HTML,
-		CSV: report.CSV}, nil
+	return ingesthttp.Report{Batch: report.BatchReport, Ended: record.BatchLife.Ended(report.State),
+		Text: report.Text, HTML: report.HTML, CSV: report.CSV}, nil
 }
 
 func (i submissions) Batch(ctx context.Context, id job.ID) (job.Job, error) {
