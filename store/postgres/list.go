@@ -153,14 +153,15 @@ func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []jo
 	return jobs, err
 }
 
-// Overdue is part of job.Store.
+// Overdue is part of job.Store. The last condition of the statement is that of no index: an index of all live jobs
+// would be read as a whole when few of them are overdue.
 func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) (jobs []job.Job, err error) {
 	const statement = selectRecord + `WHERE m.n = ANY (ARRAY (
   (SELECT n FROM job_now WHERE worker <> '' AND until <= $1 AND until <> 0 AND
    ($2::text[] IS NULL OR kind = ANY ($2)) ORDER BY until LIMIT $3)
   UNION (SELECT n FROM job_now WHERE expires <> 0 AND ended = 0 AND expires <= $1 AND
    ($2 IS NULL OR kind = ANY ($2)) ORDER BY expires LIMIT $3)))
- AND j.ended = 0 LIMIT $3`
+ AND j.ended + 0 = 0 LIMIT $3`
 	var of []string
 	if len(kinds) > 0 {
 		of = storedAll(kinds)
