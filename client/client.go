@@ -244,15 +244,13 @@ func isProblem(answer *http.Response) bool {
 }
 
 func unreachable(r *http.Request, err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // the text below has the method and the address
 	}
 	if refused, ok := errors.AsType[*job.Error](err); ok && refused.Kind == job.Refused {
 		return refused // by the client's own certificate
 	}
-	var certificate *tls.CertificateVerificationError
-	if errors.As(err, &certificate) {
+	if certificate, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return job.Errorf(job.Invalid, "request", "", "the certificate of %s is refused: %w (--cacert FILE names the "+
 			"certificate of its authority)", r.URL.Host, certificate.Err)
 	}
@@ -260,11 +258,9 @@ func unreachable(r *http.Request, err error) error {
 		return job.Errorf(job.Invalid, "request", "", "%s does not use TLS: its address begins with http://",
 			r.URL.Host)
 	}
-	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == "dial" {
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		err = dial.Err
-		var call *os.SyscallError
-		if errors.As(err, &call) {
+		if call, ok := errors.AsType[*os.SyscallError](err); ok {
 			err = call.Err
 		}
 		return &job.Error{Op: "request", Kind: job.Unavailable,

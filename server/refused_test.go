@@ -92,7 +92,8 @@ func TestRefusedRequestsAreLogged(t *testing.T) {
 			}
 			continue
 		}
-		if len(all) != 1 || all[0]["actor"] != c.actor || all[0]["from"] != "192.0.2.7" || all[0]["method"] != c.method {
+		if len(all) != 1 || all[0]["actor"] != c.actor || all[0]["from"] != "192.0.2.7" ||
+			all[0]["method"] != c.method {
 			t.Errorf("%s (%s): got %v", c.name, answer.Status, all)
 			continue
 		}

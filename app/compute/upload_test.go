@@ -34,7 +34,8 @@ func TestFileNames(t *testing.T) {
 		w := newHarness(t, quick(t), nil)
 		long := strings.Repeat("n", 255)
 		for name, ok := range map[string]bool{
-			"a": true, "A": true, "文件.txt": true, "e\u0301": true, "\u00e9": true, long: true, "stdout": true, "-rf": true,
+			"a": true, "A": true, "文件.txt": true, "e\u0301": true, "\u00e9": true, long: true,
+			"stdout": true, "-rf": true,
 			"Smith Jr.": true, `back\slash`: false, "CON": false, "nul.txt": false, "C:x": false, "...": false,
 			"a\u202eb": false, "a\nb": false,
 			"": false, ".": false, "..": false, "run.sh/x": false, "/etc/passwd": false, "a\x00b": false,

@@ -35,7 +35,7 @@ type Options struct {
 
 	Backoff    time.Duration // before the second attempt; it doubles with each; defaults to 200 ms
 	BackoffMax time.Duration // defaults to 30 s
-	Refused    time.Duration // least pause after the server has refused the agent's token or certificate; defaults to 1 min
+	Refused    time.Duration // least pause after the server has refused the agent's credential; defaults to 1 min
 
 	Log *slog.Logger // defaults to none
 }

@@ -41,8 +41,8 @@ func CheckNewGroups(g Groups) error {
 	return normal("the groups", string(g))
 }
 
-// normal refuses a text that is not in the normal form NFC (Unicode Standard Annex 15): another text could look the
-// same.
+// normal refuses a text that is not in the normal form NFC (Unicode Standard Annex 15): another text could be displayed
+// as the same.
 func normal(what, text string) error {
 	if !norm.NFC.IsNormalString(text) {
 		return fmt.Errorf("%s must be in the Unicode normal form NFC, not %+.40q: write %+.40q", what, text,

@@ -204,7 +204,8 @@ func TestSender(t *testing.T) {
 		request("/version", secret)} {
 		handler.ServeHTTP(httptest.NewRecorder(), r)
 	}
-	if h.Sender(request("/wrong/status", "")) != "" || len(seen) != 2 || strings.Contains(strings.Join(seen, ""), "wrong") {
+	if h.Sender(request("/wrong/status", "")) != "" || len(seen) != 2 ||
+		strings.Contains(strings.Join(seen, ""), "wrong") {
 		t.Errorf("got %q", seen)
 	}
 }

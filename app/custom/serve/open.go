@@ -33,8 +33,9 @@ type App struct {
 // Open opens the application.
 func Open(h *module.Host, s *Settings) (*App, error) {
 	o := custom.Options{
-		Dir: filepath.Join(h.Dir, "lifecycles"), Files: s.Dir, Transport: fetch.New(fetch.Policy{Log: h.Log}).Transport(),
-		Temp: filepath.Join(h.Own, "lifecycle-runs"), Report: server.ParseReport, Remote: s.Remote,
+		Dir: filepath.Join(h.Dir, "lifecycles"), Files: s.Dir,
+		Transport: fetch.New(fetch.Policy{Log: h.Log}).Transport(),
+		Temp:      filepath.Join(h.Own, "lifecycle-runs"), Report: server.ParseReport, Remote: s.Remote,
 		Installation: h.Installation,
 	}
 	a := &App{}
