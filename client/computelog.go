@@ -28,8 +28,7 @@ func (c *Client) ComputeLog(ctx context.Context, id job.ID, stream string, offse
 
 // FollowCompute calls each with the output of a job until the job has ended; before its start it waits. stream is
 // stdout, stderr or both. It begins at a position, updates it, and connects again there if the connection breaks or is
-// silent (see [Client.Watch]), so that each byte comes once. If a stream begins anew, as with another attempt, its next
-// output has the offset 0.
+// silent (see [Client.Watch]), so that each byte comes once. The output of a stream that begins anew has the offset 0.
 func (c *Client) FollowCompute(ctx context.Context, id job.ID, stream string, at *ComputePlace,
 	each func(*ComputeOutput) error) error {
 	return c.outlast(ctx, "logs", id, func() (passage, error) { return c.followOutput(ctx, id, stream, at, each) })
@@ -53,17 +52,14 @@ func (c *Client) followOutput(
 			if o.Stream == Stderr {
 				place = &at.Stderr
 			}
-			if o.Offset == 0 { // also if it begins anew
-				*place = 0
-			}
-			if o.Offset != *place {
+			if o.Offset != *place && o.Offset != 0 { // 0 also if it begins anew
 				return job.Errorf(job.Internal, "logs", id, "%s continues at byte %d, not at %d", o.Stream, o.Offset,
 					*place)
 			}
 			if err := each(&o); err != nil {
 				return err
 			}
-			*place += int64(len(o.Data()))
+			*place = o.Offset + int64(len(o.Data()))
 			what.news = true
 		}
 		return nil

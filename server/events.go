@@ -26,7 +26,7 @@ const (
 )
 
 // Events streams what happens to a job (server-sent events): each entry of its history as `history`, whose id is a
-// [place], and the record as `job` whenever it changed, which includes the counts of a batch. It begins after
+// [entryID], and the record as `job` whenever it changed, which includes the counts of a batch. It begins after
 // Last-Event-ID and ends when the job has ended. With the parameter offset it reports as `log` when the log of the job
 // is longer. If the history no longer has the entry of Last-Event-ID, as after the restore of a backup, it sends the
 // record as `restored`, and then the history from its first entry on.
@@ -40,9 +40,9 @@ func (s *Server) Events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	last := place{seq: seq}
+	last := entryID{seq: seq}
 	if text := r.Header.Get("Last-Event-ID"); text != "" {
-		if last, err = placeOf(text); err != nil {
+		if last, err = entryIDOf(text); err != nil {
 			return job.Errorf(job.Invalid, "watch", JobID(r), "%w", err)
 		}
 	}
@@ -77,32 +77,32 @@ func (s *Server) Events(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// place is an entry of a history as the id of a message names it: by its number and the beginning of its hash, such as
+// entryID names an entry of a history in the id of a message: by its number and the beginning of its hash, such as
 // 5-0123456789abcdef. The hash distinguishes it from an entry with the same number after the restore of a backup.
-type place struct {
+type entryID struct {
 	seq  int64
-	hash string // placeDigits of it; empty: any
+	hash string // hashDigits of it; empty: any
 }
 
-// placeDigits is how many digits of a hash a place has.
-const placeDigits = 16
+// hashDigits is how many digits of a hash an entryID has.
+const hashDigits = 16
 
-func (p place) String() string { return strconv.FormatInt(p.seq, 10) + "-" + p.hash }
+func (e entryID) String() string { return strconv.FormatInt(e.seq, 10) + "-" + e.hash }
 
-// placeOf reads a place. A number alone names any entry with it.
-func placeOf(text string) (p place, err error) {
+// entryIDOf reads an entryID. A number alone names any entry with it.
+func entryIDOf(text string) (p entryID, err error) {
 	number, hash, hashed := strings.Cut(text, "-")
 	p.hash = hash
 	p.seq, err = strconv.ParseInt(number, 10, 64)
-	if err != nil || p.seq < 0 || hashed && len(hash) != placeDigits {
-		return place{}, fmt.Errorf("Last-Event-ID must be the id of a message or the number of an entry, not %.40q",
+	if err != nil || p.seq < 0 || hashed && len(hash) != hashDigits {
+		return entryID{}, fmt.Errorf("Last-Event-ID must be the id of a message or the number of an entry, not %.40q",
 			text)
 	}
 	return p, nil
 }
 
-// lacks reports whether the history of a job does not have the entry at a place.
-func (s *Server) lacks(ctx context.Context, j *job.Job, p place) (bool, error) {
+// lacks reports whether the history of a job does not have an entry.
+func (s *Server) lacks(ctx context.Context, j *job.Job, p entryID) (bool, error) {
 	if p.hash == "" || p.seq < 1 || p.seq > j.Seq {
 		return p.hash != "", nil
 	}
@@ -110,15 +110,15 @@ func (s *Server) lacks(ctx context.Context, j *job.Job, p place) (bool, error) {
 	return len(entries) == 0 || hashOf(&entries[0]) != p.hash, err
 }
 
-// hashOf returns the hash of an entry as a place has it.
-func hashOf(e *job.Event) string { return e.Hash.String()[:placeDigits] }
+// hashOf returns the hash of an entry as an entryID has it.
+func hashOf(e *job.Event) string { return e.Hash.String()[:hashDigits] }
 
 // stream is one reader of one job.
 type stream struct {
 	server   *Server
 	id       job.ID
 	seq      int64  // of the last entry sent
-	hash     string // of that entry, as its place has it
+	hash     string // of that entry, as an entryID has it
 	version  int64  // of the last record sent
 	log      int64  // length of the log as last sent; -1: it is not sent
 	progress job.Progress
@@ -247,7 +247,7 @@ func put[T any](st *stream, name string, v T) error {
 		return err
 	}
 	if name == "history" {
-		fmt.Fprintf(&st.buffer, "id: %s\n", place{st.seq, st.hash})
+		fmt.Fprintf(&st.buffer, "id: %s\n", entryID{st.seq, st.hash})
 	}
 	fmt.Fprintf(&st.buffer, "event: %s\ndata: %s\n\n", name, text) // JSON has no line breaks
 	return nil

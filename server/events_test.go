@@ -173,8 +173,8 @@ func TestStreamAfterTheFuture(t *testing.T) {
 }
 
 // TestStreamAfterRestore: a reader with the id of an entry that the history no longer has, because a backup was
-// restored, is notified and gets the history from the first entry on. Ids of entries that it has, and numbers alone, are
-// the control.
+// restored, is notified and gets the history from the first entry on. Ids of entries that it has, and numbers alone,
+// are the control.
 func TestStreamAfterRestore(t *testing.T) {
 	w := servertest.Open(t, nil, servertest.Worked)
 	w.Run()

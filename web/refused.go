@@ -42,7 +42,8 @@ var typed = map[string]string{"note": "Reason", "why": "Reason", "value": "Value
 // sentAs returns a refused form, so that its texts are not lost; nil if it has none, or too much. It may be sent again
 // if another text, or another moment, can help. What asks for a confirmation is confirmed on its own page.
 func sentAs(r *http.Request, kind job.ErrorKind, values url.Values) *sentForm {
-	f := &sentForm{Action: r.URL.Path, Again: (kind == job.Invalid || kind == job.Unavailable) && !values.Has("confirm")}
+	f := &sentForm{Action: r.URL.Path,
+		Again: (kind == job.Invalid || kind == job.Unavailable) && !values.Has("confirm")}
 	size := 0
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		for _, value := range values[name] {

@@ -365,7 +365,8 @@ func TestHistoryOfAKeyedRequest(t *testing.T) {
 		{"request=01234567", "the second try", "the second try"},
 		{"", "", ""},
 	} {
-		first := job.Event{Job: "let_1", Seq: 1, Event: job.Create, To: "Queued", At: noon, Cause: c.cause, Note: c.note}
+		first := job.Event{Job: "let_1", Seq: 1, Event: job.Create, To: "Queued", At: noon, Cause: c.cause,
+			Note: c.note}
 		first.Seal(job.Hash{})
 		in := &jobInput{History: []job.Event{first}}
 		in.Job.ID, in.Job.Seq, in.Job.Head = "let_1", 1, first.Hash

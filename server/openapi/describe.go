@@ -209,7 +209,7 @@ var pathTexts = map[string]string{
 	"path": "Path of the file.", "key": "Key of the message.", "upload": "Id of the upload.", "task": "Id of the task.",
 }
 
-// tagTexts describe the groups of operations that say more than their name. An application's group needs none.
+// tagTexts describe the groups of operations whose names do not describe them. An application's group needs none.
 var tagTexts = map[string]string{
 	"ga4gh":  "Services of other standards: those of GA4GH.",
 	"server": "Pages for browsers, health, metrics, and addresses outside of /api/v1.",

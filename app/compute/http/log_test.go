@@ -178,8 +178,8 @@ func TestComputeLogBehindEnd(t *testing.T) {
 	}
 }
 
-// TestComputeLogBeginsAnew: a job is sent to its agent once more after it wrote something there. A follower of events gets
-// the new log from its first byte on, one of the text ends with an error.
+// TestComputeLogBeginsAnew: a job is sent to its agent once more after it wrote something there. A follower of events
+// gets the new log from its first byte on, one of the text ends with an error.
 func TestComputeLogBeginsAnew(t *testing.T) {
 	c := openCompute(t, func(o *compute.Options, _ *options) { o.RetryFor = time.Millisecond })
 	first, lost := make(chan *payload), make(chan struct{})

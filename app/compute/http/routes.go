@@ -189,7 +189,7 @@ const (
 // outputEvents are the messages of the stream of a job's output.
 var outputEvents = []openapi.Event{
 	{Name: "output", Data: api.ComputeOutput{},
-		Doc: "A piece of the output. The id of the message is the position in both streams. If a stream begins anew, as " +
-			"with another attempt, its next piece has the offset 0."},
+		Doc: "A piece of the output. The id of the message is the position in both streams. If a stream begins " +
+			"anew, as with another attempt, its next piece has the offset 0."},
 	{Name: "end", Doc: "The job has ended and all of its output was sent."},
 }
