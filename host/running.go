@@ -231,7 +231,7 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 			o.Locks = l.Locker()
 		}
 	}
-	o.Workers, o.Warn = r.workers, r.warnings(s)
+	o.Workers, o.Warn = r.workers, func() []string { return r.warnings(s) }
 	r.server = server.New(*o)
 	r.server.Add(server.Part{Health: r.describeStore})
 	r.server.Add(web.Part(r.server))
