@@ -58,8 +58,8 @@ func shop(o engine.Options, works ...engine.Work) (e *engine.Engine, stop func()
 	}
 }
 
-// position submits an order and returns its job when it has ended.
-func place(e *engine.Engine, o engine.Order) job.Job {
+// ended submits an order and returns its job when it has ended.
+func ended(e *engine.Engine, o engine.Order) job.Job {
 	o.Kind = "order"
 	j, err := e.Submit(context.Background(), o)
 	if err == nil {
@@ -75,7 +75,7 @@ func place(e *engine.Engine, o engine.Order) job.Job {
 func Example() {
 	e, stop := shop(engine.Options{}, orders(done))
 	defer stop()
-	j := place(e, engine.Order{Owner: "ann"})
+	j := ended(e, engine.Order{Owner: "ann"})
 	history, err := e.Store().History(context.Background(), j.ID, 0, 0)
 	if err != nil {
 		log.Fatal(err)
@@ -94,9 +94,9 @@ func Example() {
 func ExampleEngine_Submit() {
 	e, stop := shop(engine.Options{}, orders(done))
 	defer stop()
-	first := place(e, engine.Order{Owner: "ann", Key: "basket 7"})
-	again := place(e, engine.Order{Owner: "ann", Key: "basket 7"})
-	urgent := place(e, engine.Order{Owner: "ann", Priority: new(0)})
+	first := ended(e, engine.Order{Owner: "ann", Key: "basket 7"})
+	again := ended(e, engine.Order{Owner: "ann", Key: "basket 7"})
+	urgent := ended(e, engine.Order{Owner: "ann", Priority: new(0)})
 	fmt.Println(first.ID == again.ID, first.Priority, urgent.Priority)
 	// Output: true 50 0
 }
@@ -114,7 +114,7 @@ func ExampleGo() {
 		return nil
 	}))
 	defer stop()
-	fmt.Println(place(e, engine.Order{Spec: []string{}}).State, place(e, engine.Order{Spec: []string{"tea"}}).State)
+	fmt.Println(ended(e, engine.Order{Spec: []string{}}).State, ended(e, engine.Order{Spec: []string{"tea"}}).State)
 	// Output: Empty Sent
 }
 
@@ -125,7 +125,7 @@ func ExampleRetry() {
 		return engine.Retry(errors.New("the shelf is empty"))
 	}))
 	defer stop()
-	j := place(e, engine.Order{})
+	j := ended(e, engine.Order{})
 	fmt.Println(j.State, j.Message)
 	// Output:
 	// attempt 1
@@ -145,7 +145,7 @@ func ExampleWait() {
 		return nil
 	}))
 	defer stop()
-	j := place(e, engine.Order{})
+	j := ended(e, engine.Order{})
 	fmt.Println(j.State, "after", visits, "visits")
 	// Output: Sent after 2 visits
 }
@@ -160,7 +160,7 @@ func ExampleEngine_Do() {
 		return nil
 	}))
 	defer stop()
-	j := place(e, engine.Order{})
+	j := ended(e, engine.Order{})
 	fmt.Println(j.State, j.Cause, j.Message)
 	missing = false
 	_, err := e.Do(context.Background(), operator.Act{
@@ -192,7 +192,7 @@ func ExampleEngine_Operator() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(place(e, engine.Order{Group: "coffee"}).State)
+	fmt.Println(ended(e, engine.Order{Group: "coffee"}).State)
 	if j, err = e.Store().Get(ctx, j.ID); err != nil {
 		log.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func ExampleGate() {
 	work.Gates = map[lifecycle.State]engine.Gate{"Placed": space}
 	e, stop := shop(engine.Options{}, work)
 	defer stop()
-	j := place(e, engine.Order{})
+	j := ended(e, engine.Order{})
 	fmt.Println(j.State, asked.Load() > 1)
 	// Output: Sent true
 }
@@ -122,7 +122,7 @@ func ExampleFail() {
 		return engine.Fail("missing", errors.New("there is no tea"))
 	}))
 	defer stop()
-	j := place(e, engine.Order{})
+	j := ended(e, engine.Order{})
 	fmt.Println(j.State, j.Cause, j.Message)
 	// Output: Failed missing there is no tea
 }
@@ -136,7 +136,7 @@ func ExamplePolicy() {
 	work.Policies = map[lifecycle.State]engine.Policy{"Placed": {Timeout: time.Millisecond}}
 	e, stop := shop(engine.Options{}, work)
 	defer stop()
-	j := place(e, engine.Order{})
+	j := ended(e, engine.Order{})
 	fmt.Println(j.State, j.Cause)
 	// Output: Failed timeout
 }

@@ -34,7 +34,7 @@ func ExampleRun_Save() {
 		return engine.Retry(errors.New("the shelf is empty"))
 	}))
 	defer stop()
-	fmt.Println(string(place(e, engine.Order{}).Data))
+	fmt.Println(string(ended(e, engine.Order{}).Data))
 	// Output:
 	// begin at 0
 	// begin at 2
@@ -50,7 +50,7 @@ func ExampleRun_SetTags() {
 		return nil
 	}))
 	defer stop()
-	j := place(e, engine.Order{})
+	j := ended(e, engine.Order{})
 	fmt.Println(j.Bytes, j.Tags, j.Priority)
 	// Output: 2500 [heavy] 10
 }
@@ -67,7 +67,7 @@ func ExampleRun_Key() {
 		return engine.Retry(errors.New("the shelf is empty"))
 	}))
 	defer stop()
-	place(e, engine.Order{})
+	ended(e, engine.Order{})
 	fmt.Println(len(keys), keys[0] == keys[2], fences[0] == fences[2])
 	// Output: 3 true false
 }
@@ -82,7 +82,7 @@ func ExampleRun_Move() {
 		return nil // the success event of Packed
 	}))
 	defer stop()
-	fmt.Println(place(e, engine.Order{}).State)
+	fmt.Println(ended(e, engine.Order{}).State)
 	// Output:
 	// Packed
 	// Sent
@@ -96,7 +96,7 @@ func ExampleRun_PutTask() {
 		return nil
 	}))
 	defer stop()
-	tasks, err := e.Store().Tasks(context.Background(), place(e, engine.Order{}).ID)
+	tasks, err := e.Store().Tasks(context.Background(), ended(e, engine.Order{}).ID)
 	for _, t := range tasks {
 		fmt.Println(t.Name, t.State)
 	}
@@ -180,7 +180,7 @@ func ExampleRun_Log() {
 		return nil
 	}))
 	defer stop()
-	place(e, engine.Order{})
+	ended(e, engine.Order{})
 	// Output: level=INFO msg=packed state=Placed boxes=2
 }
 

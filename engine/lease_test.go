@@ -274,7 +274,7 @@ func TestRenewalFindsALostClaimWithoutHints(t *testing.T) {
 	}
 }
 
-// a step for a wait state (accepted by validate): its worker crashes.
+// TestWorkerLostInAWaitState checks that a wait state with a step loses the claim of a worker that crashed.
 func TestWorkerLostInAWaitState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -299,7 +299,7 @@ func TestWorkerLostInAWaitState(t *testing.T) {
 	})
 }
 
-// restart under the same name.
+// TestRestartWithAClaimInAWaitState checks the same for an engine that restarts under its name.
 func TestRestartWithAClaimInAWaitState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()

@@ -107,7 +107,7 @@ func (w *holdHarness) come(n int) {
 	}
 }
 
-// checker holds the history of a letter against the holds of its time, and reports where it stands.
+// check compares the history of a letter with the holds of its time, and returns the letter's state.
 func (w *holdHarness) check(id job.ID) (state lc.State, parked int) {
 	j := w.get(id)
 	history, err := w.store.History(w.t.Context(), id, 0, 0)

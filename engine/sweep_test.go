@@ -97,8 +97,8 @@ func TestLostInAStateWithoutLoops(t *testing.T) {
 	}
 }
 
-// one record that the sweep cannot move (here: a state that this version's table does not have) keeps it from all
-// others.
+// TestOneBadRecordDoesNotStopTheSweep checks that a record that the sweep cannot move does not keep it from the others.
+// The table lacks the state of this record.
 func TestOneBadRecordDoesNotStopTheSweep(t *testing.T) {
 	stranger := lc.Must("test.note",
 		lc.OnQueue("Drafted", "a batch brings it, a clerk takes it",

@@ -114,7 +114,7 @@ func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
 	return ReplySVG(w, draw.SVG(life, view))
 }
 
-// drawing answers with an SVG; it carries its style inside and nothing else is allowed to it.
+// ReplySVG answers with an SVG; it carries its style inside and nothing else is allowed to it.
 func ReplySVG(w http.ResponseWriter, svg string) error {
 	w.Header().Set("Content-Type", "image/svg+xml")
 	w.Header().Set("Content-Security-Policy",

@@ -211,8 +211,8 @@ func (s *Server) exists(ctx context.Context, scope job.Scope) error {
 	return err
 }
 
-// names refuses kinds, states and outcomes that neither a lifecycle of the engine nor a record of the store has: an
-// empty list would be taken for an answer. Records outlive lifecycles.
+// CheckQuery refuses kinds, states and outcomes that neither a lifecycle of the engine nor a record of the store has:
+// an empty list would be taken for an answer. Records outlive lifecycles.
 func (s *Server) CheckQuery(ctx context.Context, q *job.Query) error {
 	kinds, states := s.vocabulary()
 	if within(q.Kinds, kinds) && within(q.States, states) && within(q.Outcomes, outcomes) {

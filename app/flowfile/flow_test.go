@@ -18,7 +18,7 @@ import (
 
 func failing(context.Context, *flow.Call) (any, error) { return nil, errors.New("no") }
 
-// notified are functions that determine what is called: "name(arguments)", and "-name" for reverts.
+// noting returns functions that determine what is called: "name(arguments)", and "-name" for reverts.
 func noting(log *[]string) Options {
 	note := func(sign string) flow.Do {
 		return func(_ context.Context, c *flow.Call) (any, error) {

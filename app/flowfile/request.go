@@ -330,7 +330,7 @@ func result(text []byte, output string) (any, error) {
 	return string(bytes.TrimSpace(text)), nil
 }
 
-// value looks up a hole among the arguments of a call.
+// holes looks up a hole among the arguments of a call.
 func holes(values flow.Values) lookup {
 	return func(name string) (any, error) {
 		v, there := values[name]

@@ -52,7 +52,8 @@ type jobView struct {
 	head int          // its number
 }
 
-// see reads what is known of an ingest job and opens its working directory for reading. The caller closes the view.
+// openView reads what is known of an ingest job, and opens its working directory for reading. The caller closes the
+// view.
 func (a *App) openView(ctx context.Context, id job.ID) (*jobView, error) {
 	j, err := a.engine.Store().Get(ctx, id)
 	if err != nil {

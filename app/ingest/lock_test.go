@@ -131,7 +131,7 @@ func (s *stopper) at(call, job string) {
 	}
 }
 
-// locked waits until the locks are as wanted and gives them.
+// awaitLocks waits until the locks are as wanted, and gives them.
 func (w *harness) awaitLocks(what string, as func([]Lock) bool) []Lock {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)

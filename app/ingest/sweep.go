@@ -235,7 +235,7 @@ func (a *App) sweepStages(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// orphans makes the finder of orphans.
+// orphanFinder makes the finder of orphans.
 func (a *App) orphanFinder() *orphans.Finder {
 	return &orphans.Finder{
 		App: a, Data: a.options.Dir, Engine: a.engine, Inventory: a.inventory, Locations: a.locations, Tree: a.tree,

@@ -158,7 +158,8 @@ func TestChangedETagStartsAgain(t *testing.T) {
 	}
 }
 
-// lie answers the second request, which asks for the bytes from 1000 on, with a partial answer that is wrong.
+// TestWrongPartialAnswersStartAgain checks that a download starts again after a wrong partial answer to its second
+// request, which asks for the bytes from 1000 on.
 func TestWrongPartialAnswersStartAgain(t *testing.T) {
 	data := payload(5000)
 	for name, lie := range map[string]func(w http.ResponseWriter){

@@ -88,7 +88,7 @@ func TestWhyNamesTheTimer(t *testing.T) {
 					t.Fatalf("got %+v, want one: %s", x.Blockers, c.sentence)
 				}
 				b := x.Blockers[0]
-				says(t, b, began, max(b.Since.Sub(began), -1), c.until, b.Holder, "", "")
+				fits(t, b, began, max(b.Since.Sub(began), -1), c.until, b.Holder, "", "")
 			})
 		})
 	}
@@ -138,7 +138,7 @@ func TestWhyStateUnknown(t *testing.T) {
 			defer w.stop()
 			w.UseWorkers(func(job.KindState, []string) explain.Takes { return explain.Takes{} })
 			b := w.blocker(id, "definition")
-			says(t, b, b.Since, 0, -1, "the operator of the new version", "has no state Weighed",
+			fits(t, b, b.Since, 0, -1, "the operator of the new version", "has no state Weighed",
 				"let a version with the old definition finish it")
 		})
 	}
@@ -161,7 +161,7 @@ func TestWhyLacksLabels(t *testing.T) {
 				return
 			}
 			b := w.blocker(id, explain.BlockOutside)
-			says(t, b, b.Since, 0, -1, "workers with labels "+want,
+			fits(t, b, b.Since, 0, -1, "workers with labels "+want,
 				"Posted requires the labels "+want+", which this engine does not have",
 				"stagepost serve --labels gpu,tape")
 		})

@@ -42,7 +42,7 @@ func TestWhyAfterLostClaims(t *testing.T) {
 			t.Fatalf("control: %+v, %v", j, err)
 		}
 		b := w.blocker(id, explain.BlockDue)
-		says(t, b, j.Changed, 0, j.Due.Sub(j.Changed), "a timer", "the last workers that had it ended without a report",
+		fits(t, b, j.Changed, 0, j.Due.Sub(j.Changed), "a timer", "the last workers that had it ended without a report",
 			"stagepost logs "+string(id))
 	})
 }

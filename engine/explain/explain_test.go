@@ -31,8 +31,8 @@ func TestExplain(t *testing.T) {
 		began := time.Now()
 		later, waiting := w.post(engine.Order{Due: began.Add(time.Hour)}), w.post(engine.Order{})
 		time.Sleep(time.Minute)
-		says(t, w.blocker(waiting.ID, "snow"), began, 0, 2*time.Hour, "the plough", "the pass is shut",
+		fits(t, w.blocker(waiting.ID, "snow"), began, 0, 2*time.Hour, "the plough", "the pass is shut",
 			"send the plough")
-		says(t, w.blocker(later.ID, explain.BlockDue), began, 0, time.Hour, "a timer", "not due before", "")
+		fits(t, w.blocker(later.ID, explain.BlockDue), began, 0, time.Hour, "a timer", "not due before", "")
 	})
 }

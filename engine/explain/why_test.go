@@ -41,8 +41,8 @@ func (w *harness) blocker(id job.ID, code string) job.Blocker {
 	return x.Blockers[0]
 }
 
-// states checks a blocker's parts. since and until are times after began; -1 stands for no time.
-func says(t *testing.T, b job.Blocker, began time.Time, since, until time.Duration, holder, sentence, remedy string) {
+// fits checks a blocker's parts. since and until are times after began; -1 stands for no time.
+func fits(t *testing.T, b job.Blocker, began time.Time, since, until time.Duration, holder, sentence, remedy string) {
 	t.Helper()
 	at := func(d time.Duration) time.Time {
 		if d < 0 {
@@ -80,9 +80,9 @@ func TestWhyHold(t *testing.T) {
 		if len(x.Blockers) != 2 {
 			t.Fatalf("two holds concern it, got %+v", x.Blockers)
 		}
-		says(t, x.Blockers[0], began, 0, time.Hour, "ann", "group=maps is on hold: flood",
+		fits(t, x.Blockers[0], began, 0, time.Hour, "ann", "group=maps is on hold: flood",
 			"stagepost release --group maps\nDELETE /api/v1/holds?group=maps")
-		says(t, x.Blockers[1], began, time.Minute, -1, "ben", "everything is on hold: fire",
+		fits(t, x.Blockers[1], began, time.Minute, -1, "ben", "everything is on hold: fire",
 			"stagepost admin resume\nDELETE /api/v1/holds?everything=true")
 		if _, err := w.Operator().Release(t.Context(), job.Scope{}, "ann", "over"); err != nil {
 			t.Fatal(err)
@@ -110,10 +110,10 @@ func TestWhyDueAndBackoffAndReason(t *testing.T) {
 		later := w.post(engine.Order{Due: began.Add(30 * time.Minute)})
 		failing, waiting := w.post(engine.Order{Group: "failing"}), w.post(engine.Order{})
 		time.Sleep(time.Minute)
-		says(t, w.blocker(later.ID, explain.BlockDue), began, 0, 30*time.Minute, "a timer", "not due before", "")
-		says(t, w.blocker(failing.ID, explain.BlockDue), began, 0, time.Hour, "a timer",
+		fits(t, w.blocker(later.ID, explain.BlockDue), began, 0, 30*time.Minute, "a timer", "not due before", "")
+		fits(t, w.blocker(failing.ID, explain.BlockDue), began, 0, time.Hour, "a timer",
 			"attempt 1 failed (the axle broke)", "stagepost logs "+string(failing.ID))
-		says(t, w.blocker(waiting.ID, "snow"), began, 0, 2*time.Hour, "a timer", "the pass is shut", "")
+		fits(t, w.blocker(waiting.ID, "snow"), began, 0, 2*time.Hour, "a timer", "the pass is shut", "")
 		if x := w.why(failing.ID); x.Attempts != "1 of 5 attempts in this state failed" {
 			t.Errorf("got %q", x.Attempts)
 		}
@@ -132,7 +132,7 @@ func TestWhyClaim(t *testing.T) {
 		j := w.post(engine.Order{})
 		time.Sleep(12 * time.Second)
 		b := w.blocker(j.ID, explain.BlockClaim)
-		says(t, b, began, 0, 25*time.Second, w.Status().Worker, "is at work on Sorting, 3 of 10 letters done",
+		fits(t, b, began, 0, 25*time.Second, w.Status().Worker, "is at work on Sorting, 3 of 10 letters done",
 			"another worker takes over")
 		if p, ok := w.Progress(j.ID); !ok || p.State != "Sorting" || p.Done != 3 || !p.At.Equal(began) {
 			t.Errorf("got %+v, %v", p, ok)
@@ -159,12 +159,12 @@ func TestWhyLimitBusyBehindStopped(t *testing.T) {
 		synctest.Wait()
 		second := w.post(engine.Order{Owner: "ann"})
 		synctest.Wait()
-		says(t, w.blocker(second.ID, explain.BlockLimit), began, -1, -1, "per owner",
+		fits(t, w.blocker(second.ID, explain.BlockLimit), began, -1, -1, "per owner",
 			"1 of 1 are under way by the limit per owner", "raise the limit")
 		w.post(engine.Order{Owner: "ben"})
 		synctest.Wait()
 		third := w.post(engine.Order{Owner: "cid"})
-		says(t, w.blocker(third.ID, explain.BlockBusy), began, -1, -1, w.Status().Worker, "all 2 slots are taken",
+		fits(t, w.blocker(third.ID, explain.BlockBusy), began, -1, -1, w.Status().Worker, "all 2 slots are taken",
 			"more slots")
 		if x := w.why(second.ID); len(x.Blockers) != 2 || !blocks(x, explain.BlockLimit) ||
 			!blocks(x, explain.BlockBusy) {
@@ -172,7 +172,7 @@ func TestWhyLimitBusyBehindStopped(t *testing.T) {
 		}
 		w.stop()
 		b := w.blocker(third.ID, cause.Stopped)
-		says(t, b, began, -1, -1, w.Status().Worker, "no worker takes jobs", "stagepost admin health")
+		fits(t, b, began, -1, -1, w.Status().Worker, "no worker takes jobs", "stagepost admin health")
 	})
 }
 
@@ -196,7 +196,7 @@ func TestWhyImpaired(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("got %+v", x.Blockers)
 		}
-		says(t, x.Blockers[i], since, 0, -1, "the storage of the server", "storage full: /srv has 0 bytes free",
+		fits(t, x.Blockers[i], since, 0, -1, "the storage of the server", "storage full: /srv has 0 bytes free",
 			"stagepost admin health")
 	})
 }
@@ -216,7 +216,7 @@ func TestWhyBehind(t *testing.T) {
 		if _, err := w.store.Release(t.Context(), job.Hold{}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Status().Worker, "2 others go first",
+		fits(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Status().Worker, "2 others go first",
 			"stagepost priority 0 "+string(last.ID))
 		for _, j := range []job.Job{first, second} {
 			if x := w.why(j.ID); len(x.Blockers) != 0 {
@@ -251,16 +251,16 @@ func TestWhyPersonTimerOutside(t *testing.T) {
 		began := time.Now()
 		letter, visit := w.post(engine.Order{}), w.post(engine.Order{Kind: "test.visit"})
 		time.Sleep(time.Minute)
-		says(t, w.blocker(letter.ID, explain.BlockPerson), began, 0, -1, "operator", "Held: its town is shut",
+		fits(t, w.blocker(letter.ID, explain.BlockPerson), began, 0, -1, "operator", "Held: its town is shut",
 			"stagepost release "+string(letter.ID))
-		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until",
+		fits(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until",
 			"stagepost event serve "+string(visit.ID))
-		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", ": the tea is not made", "")
+		fits(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", ": the tea is not made", "")
 		if _, err := w.Do(t.Context(), operator.Act{Job: visit.ID, Event: "serve",
 			By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, w.blocker(visit.ID, explain.BlockOutside), began, time.Minute, -1, "",
+		fits(t, w.blocker(visit.ID, explain.BlockOutside), began, time.Minute, -1, "",
 			"Served waits for something outside", "")
 	})
 }
@@ -278,7 +278,7 @@ func TestWhyChildrenAndGate(t *testing.T) {
 		batch := w.post(engine.Order{Kind: "test.bag"})
 		time.Sleep(time.Minute + 2*time.Second) // between two checks of the gate
 		synctest.Wait()
-		says(t, w.blocker(batch.ID, cause.Children), began, 0, 24*time.Hour, "the jobs of the batch",
+		fits(t, w.blocker(batch.ID, cause.Children), began, 0, 24*time.Hour, "the jobs of the batch",
 			"2 of 2 jobs have not ended", "stagepost list --open --parent "+string(batch.ID))
 		page, err := w.store.List(t.Context(), job.Query{Parent: batch.ID})
 		if err != nil || len(page.Jobs) != 2 {
@@ -290,7 +290,7 @@ func TestWhyChildrenAndGate(t *testing.T) {
 		}
 		for _, b := range x.Blockers {
 			if b.Holder == "the disk" {
-				says(t, b, began, 0, -1, "the disk", "3 GB are missing", "free space")
+				fits(t, b, began, 0, -1, "the disk", "3 GB are missing", "free space")
 			}
 		}
 	})
@@ -307,7 +307,7 @@ func TestWhyEnded(t *testing.T) {
 		defer w.stop()
 		j := w.end(w.post(engine.Order{}).ID)
 		x := w.why(j.ID)
-		says(t, w.blocker(j.ID, explain.BlockEnded), j.Entered, 0, -1, "", "the axle broke",
+		fits(t, w.blocker(j.ID, explain.BlockEnded), j.Entered, 0, -1, "", "the axle broke",
 			"stagepost retry "+string(j.ID))
 		var chain []lc.Event
 		for _, h := range x.Chain {

@@ -48,15 +48,15 @@ type tag struct {
 	x, y, w, h float64
 }
 
-// position makes the blocks of a part, with the upper left corner at 0, 0.
-func place(p *part) *block {
+// arrange makes the blocks of a part, with the upper left corner at 0, 0.
+func arrange(p *part) *block {
 	if p.kind != flow.KindFlow {
 		return leaf(p)
 	}
 	b := &block{part: p}
 	inner := &block{}
 	for _, item := range p.items {
-		b.items = append(b.items, place(item))
+		b.items = append(b.items, arrange(item))
 	}
 	switch {
 	case len(b.items) == 0:

@@ -77,10 +77,10 @@ func (p *part) text() []string {
 func wrap(text string, most int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
-		if line != "" && room(line)+1+room(word) > most {
+		if line != "" && columnsOf(line)+1+columnsOf(word) > most {
 			lines, line = append(lines, line), ""
 		}
-		for room(word) > most && line == "" {
+		for columnsOf(word) > most && line == "" {
 			at, n := 0, 0
 			for i, r := range word {
 				if n += columns(r); n > most && i > 0 {

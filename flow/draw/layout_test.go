@@ -153,7 +153,7 @@ func anyFlow(t *rapid.T) (*flow.Outline, []flow.Record) {
 func TestNothingCollides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, records := anyFlow(t)
-		b := place(Options{Most: rapid.IntRange(-1, 5).Draw(t, "most")}.read(o, records))
+		b := arrange(Options{Most: rapid.IntRange(-1, 5).Draw(t, "most")}.read(o, records))
 		if found := b.collisions(); len(found) > 0 {
 			t.Fatalf("%s", strings.Join(found, "\n"))
 		}
@@ -169,7 +169,7 @@ func TestCollisionsAreSeen(t *testing.T) {
 	}
 	o.Links = []flow.OutlinedLink{{From: 0, To: 1}, {From: 1, To: 2}, {From: 0, To: 3},
 		{From: 0, To: 2, Depth: flow.DepthAll}, {From: 3, To: 2}}
-	layout := func() *block { return place(Options{}.read(o, nil)) }
+	layout := func() *block { return arrange(Options{}.read(o, nil)) }
 	if found := layout().collisions(); len(found) > 0 {
 		t.Fatalf("before: %v", found)
 	}
@@ -222,8 +222,8 @@ func TestPicturesOfAnyFlow(t *testing.T) {
 			t.Fatalf("%d lines, want at most %d", len(lines), opts.MaxLines)
 		}
 		for _, l := range lines {
-			if room(l) > opts.Width {
-				t.Fatalf("a line of %d columns, want at most %d: %q", room(l), opts.Width, l)
+			if columnsOf(l) > opts.Width {
+				t.Fatalf("a line of %d columns, want at most %d: %q", columnsOf(l), opts.Width, l)
 			}
 		}
 	})

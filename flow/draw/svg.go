@@ -16,7 +16,7 @@ import (
 // follows light and dark. Without records (nil) it shows the structure.
 func SVG(w io.Writer, o *flow.Outline, records []flow.Record, opts Options) error {
 	root := opts.read(o, records)
-	top := place(root)
+	top := arrange(root)
 	const margin = 12.0
 	top.shift(margin, margin)
 	title := root.name

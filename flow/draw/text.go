@@ -54,8 +54,8 @@ func columns(r rune) int {
 	return 1
 }
 
-// space reports how many columns a clean text takes.
-func room(s string) int {
+// columnsOf reports how many columns a clean text takes.
+func columnsOf(s string) int {
 	n := 0
 	for _, r := range s {
 		n += columns(r)

@@ -24,7 +24,7 @@ func TestRoomAndCut(t *testing.T) {
 		{"e\u0301a", 2, 2, "e\u0301a"}, {"🙂🙂", 4, 3, "🙂…"}, {"a\u200bb", 2, 2, "a\u200bb"}, {"", 0, 3, ""},
 		{"z" + strings.Repeat("\u0301", 99), 1, 2, "z…"},
 	} {
-		if got := room(c.text); got != c.room {
+		if got := columnsOf(c.text); got != c.room {
 			t.Errorf("width(%q) = %d, want %d", c.text, got, c.room)
 		}
 		if got := cut(c.text, c.most); got != c.want && !(strings.HasPrefix(c.text, "z") && len(got) < 20) {
@@ -159,7 +159,7 @@ func FuzzTexts(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, l := range Tree(o, recs, TreeOptions{Width: width, Unicode: true}) {
-			if clean(l) != l || width > 0 && room(l) > width {
+			if clean(l) != l || width > 0 && columnsOf(l) > width {
 				t.Fatalf("a line that is not clean, or too long: %q", l)
 			}
 		}
@@ -175,8 +175,8 @@ func TestWrap(t *testing.T) {
 			t.Errorf("%q became %q", text, lines)
 		}
 		for _, l := range lines {
-			if room(l) > 10 {
-				t.Errorf("%q has %d columns", l, room(l))
+			if columnsOf(l) > 10 {
+				t.Errorf("%q has %d columns", l, columnsOf(l))
 			}
 		}
 	}

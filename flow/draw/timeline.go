@@ -146,7 +146,7 @@ func TimelineText(spans []Span, opts TimelineOptions) []string {
 	}
 	left := 4
 	for _, l := range c.lanes {
-		left = max(left, room(l.name))
+		left = max(left, columnsOf(l.name))
 	}
 	left = min(left, max(total/3, 4))
 	wide := max(total-left-12, 10)
@@ -180,7 +180,7 @@ func (c *chart) textRow(l lane, left, wide int, unicode bool) []piece {
 		name = ascii(name)
 	}
 	name = cut(name, left)
-	pieces := []piece{{text: name}, {text: strings.Repeat(" ", left-room(name)+2)}}
+	pieces := []piece{{text: name}, {text: strings.Repeat(" ", left-columnsOf(name)+2)}}
 	cells := make([]piece, wide)
 	for i := range cells {
 		cells[i].text = " "

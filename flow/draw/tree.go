@@ -81,7 +81,7 @@ func (t *tree) grow(p, above *part) {
 	}
 	t.above[p] = above
 	t.all = append(t.all, p)
-	t.words = max(t.words, room(p.status.word))
+	t.words = max(t.words, columnsOf(p.status.word))
 	for _, k := range p.parts() {
 		t.grow(k, p)
 	}
@@ -152,7 +152,7 @@ func (t *tree) branch(p *part, lead string) {
 		if i == len(kids)-1 && len(hidden) == 0 {
 			first, below = elbow, "   "
 		}
-		if t.opts.Width > 0 && room(lead) > t.opts.Width { // the rest is not visible
+		if t.opts.Width > 0 && columnsOf(lead) > t.opts.Width { // the rest is not visible
 			below = ""
 		}
 		if k.kind == flow.KindFlow {
@@ -200,7 +200,7 @@ func (t *tree) leafRow(p *part, lead string) row {
 	if t.opts.Unicode {
 		r.symbol = s.symbol + " "
 	}
-	r.pieces = append(r.pieces, piece{s.word + strings.Repeat(" ", t.words-room(s.word)), s.colour})
+	r.pieces = append(r.pieces, piece{s.word + strings.Repeat(" ", t.words-columnsOf(s.word)), s.colour})
 	if s.attempt > 0 {
 		r.pieces = append(r.pieces, piece{text: fmt.Sprintf("attempt %d", s.attempt)})
 	}
@@ -239,15 +239,15 @@ func (t *tree) write() []string {
 			r.name = ascii(r.name)
 		}
 		if r.name != "" {
-			r.name = cut(r.name, max(nameMost-room(r.lead+r.symbol), 4))
-			column = max(column, room(r.lead+r.symbol+r.name))
+			r.name = cut(r.name, max(nameMost-columnsOf(r.lead+r.symbol), 4))
+			column = max(column, columnsOf(r.lead+r.symbol+r.name))
 		}
 	}
 	lines := make([]string, 0, len(t.lines))
 	for _, r := range t.lines {
 		pieces := []piece{{text: r.lead}, {r.symbol, r.colour}, {text: r.name}}
 		if r.name != "" && len(r.pieces) > 0 {
-			pieces = append(pieces, piece{text: strings.Repeat(" ", column-room(r.lead+r.symbol+r.name)+1)})
+			pieces = append(pieces, piece{text: strings.Repeat(" ", column-columnsOf(r.lead+r.symbol+r.name)+1)})
 		}
 		for i, p := range r.pieces {
 			if i > 0 || r.name != "" {
@@ -275,21 +275,21 @@ func join(pieces []piece, width int, colour, wide bool) string {
 	var b strings.Builder
 	at, total := 0, 0
 	for _, p := range pieces {
-		total += room(p.text)
+		total += columnsOf(p.text)
 	}
 	for i, p := range pieces {
 		text := p.text
 		if i == len(pieces)-1 {
 			text = strings.TrimRight(text, " ")
 		}
-		full := width > 0 && total > width && at+room(text) > width-1
+		full := width > 0 && total > width && at+columnsOf(text) > width-1
 		if full {
 			text = cut(text+"  ", max(width-at, 1))
 		}
 		if !wide {
 			text = ascii(text)
 		}
-		at += room(text)
+		at += columnsOf(text)
 		if colour && p.colour != "" && strings.TrimSpace(text) != "" {
 			text = "\x1b[" + p.colour + "m" + text + "\x1b[0m"
 		}

@@ -51,8 +51,8 @@ type dir string
 
 var errName = errors.New("it is not a name that can stand in a path")
 
-// position gives the directory of a job.
-func (d dir) place(id job.ID) (string, error) {
+// jobDir gives the directory of a job.
+func (d dir) jobDir(id job.ID) (string, error) {
 	if name := string(id); name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\\\x00") {
 		return "", fmt.Errorf("job %q: %w", id, errName)
 	}
@@ -60,7 +60,7 @@ func (d dir) place(id job.ID) (string, error) {
 }
 
 func (d dir) file(id job.ID, digest string) (within, name string, err error) {
-	if within, err = d.place(id); err != nil {
+	if within, err = d.jobDir(id); err != nil {
 		return "", "", err
 	}
 	digits, ok := strings.CutPrefix(digest, digestPrefix)
@@ -114,7 +114,7 @@ func (d dir) Get(_ context.Context, id job.ID, digest string) ([]byte, error) {
 
 // Remove is part of [Blobs].
 func (d dir) Remove(_ context.Context, id job.ID) error {
-	within, err := d.place(id)
+	within, err := d.jobDir(id)
 	if err != nil {
 		return err
 	}

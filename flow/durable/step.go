@@ -180,7 +180,7 @@ func (s *session) play(ctx context.Context) error {
 	var again <-chan time.Time // a check that failed, or came too soon after another
 	look := func() {
 		again = nil
-		switch later, err := s.look(ctx); {
+		switch later, err := s.readChanges(ctx); {
 		case job.KindOf(err) == job.Stale:
 			cancel(err)
 		case err != nil:
@@ -257,9 +257,9 @@ func (s *session) advance(ctx context.Context, done chan<- pause) {
 	s.store.advancing = false
 }
 
-// appear takes in what others changed: a request to suspend, signals. Signals are not read more often than leaves three
-// quarters of the time to commits: it states when to appear again then.
-func (s *session) look(ctx context.Context) (later time.Duration, err error) {
+// readChanges reads what others changed: a request to suspend, signals. Signals are read so rarely that three quarters
+// of the time are left to commits; later is the time until the next reading then.
+func (s *session) readChanges(ctx context.Context) (later time.Duration, err error) {
 	if s.over {
 		return 0, nil
 	}

@@ -38,10 +38,10 @@ func (s *session) wait(rest *flow.Rest) error {
 		}
 		what += someOf(names)
 		b.Code = BlockSignal
-		parts = append(parts, signals.say(" for "+what))
+		parts = append(parts, signals.phrase(" for "+what))
 	}
 	if len(times.names) > 0 {
-		parts = append(parts, times.say(""))
+		parts = append(parts, times.phrase(""))
 	}
 	// a pause before something is tried again
 	if !rest.Until.IsZero() && !rest.Until.Equal(signals.first) && !rest.Until.Equal(times.first) {
@@ -87,8 +87,8 @@ func (w *waiters) add(a *flow.Record) {
 	}
 }
 
-// state makes a sentence of who waits, what for, and how long.
-func (w *waiters) say(what string) string {
+// phrase makes a sentence of who waits, what for, and how long.
+func (w *waiters) phrase(what string) string {
 	text, until := someOf(w.names)+" waits"+what, " until "
 	if len(w.names) > 1 {
 		text, until = someOf(w.names)+" wait"+what, ", the first until "

@@ -32,7 +32,7 @@ func parse(t *testing.T, name string) *Document {
 }
 
 // positions returns problems as "line:column state rule" lines, without their sentences.
-func places(problems []Problem) []string {
+func positions(problems []Problem) []string {
 	lines := []string{}
 	for _, p := range problems {
 		state, _, _ := strings.Cut(p.Message, ":")
@@ -81,7 +81,7 @@ func TestLintFindsTheContradictionsOfTheDocuments(t *testing.T) {
 			if want == nil {
 				want = []string{}
 			}
-			if diff := cmp.Diff(want, places(Lint(file, text))); diff != "" {
+			if diff := cmp.Diff(want, positions(Lint(file, text))); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 		})

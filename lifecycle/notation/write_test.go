@@ -82,7 +82,7 @@ func TestLintPositionsOfFaults(t *testing.T) {
 		"8:9: Open -begin-> [unlisted-state]", "9:5: Packing [unreachable-state]", "9:5: Packing [no-failure-exit]",
 		"17:5: Sent [missing-sentence]", "17:5: Sent [unreachable-state]", "18:5: 10 [unreachable-state]",
 	}
-	got := places(Lint("shop.yaml", []byte(bad)))
+	got := positions(Lint("shop.yaml", []byte(bad)))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}

@@ -41,7 +41,7 @@ func benchJob(n int64, at time.Time) job.Created {
 	return job.Created{Job: j, Event: e}
 }
 
-// step is the next transition of a job along the chain.
+// benchStep is the next transition of a job along the chain.
 func benchStep(j *job.Job, i int, at time.Time) job.Change {
 	return job.Change{
 		Job: j.ID, Version: j.Version, From: j.State, Event: "next", To: chain[i], Ended: i == 7, By: lifecycle.Worker,

@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// numberWorld is a table of jobs with lines: numbers by row, 0 where there is no job.
+// numberFixture is a table of jobs with lines: numbers by row, 0 where there is no job.
 type numberFixture struct {
 	lines   lines
 	kinds   []uint32
@@ -21,7 +21,7 @@ type numberFixture struct {
 	reads   int
 }
 
-// newNumberWorld fills n rows with jobs of the kinds 1 to 3 in stretches of all lengths, whose numbers have gaps;
+// newNumberFixture fills n rows with jobs of the kinds 1 to 3 in stretches of all lengths, whose numbers have gaps;
 // some rows are gone. Of some of those the lines do not know it yet.
 func newNumberFixture(random *rand.Rand, n int) *numberFixture {
 	w := &numberFixture{kinds: make([]uint32, n+1), numbers: make([]int64, n+1)}

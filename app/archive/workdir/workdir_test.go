@@ -46,7 +46,7 @@ func done(t *testing.T, err error) {
 	}
 }
 
-// items are fetched as an attempt does it: those that are complete are left alone.
+// fill fetches items as an attempt does it: those that are complete are left alone.
 func fill(t *testing.T, u *Unit, items int) (fetched int) {
 	t.Helper()
 	for i := range items {

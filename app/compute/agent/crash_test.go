@@ -95,7 +95,7 @@ func (m *killable) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
 
 // finish waits for all that a process did. An engine that ended in a call never releases its slots; the wait for them
 // is short.
-func (m *killable) buries(all *sync.WaitGroup) {
+func (m *killable) finish(all *sync.WaitGroup) {
 	gone := make(chan struct{})
 	go func() { all.Wait(); close(gone) }()
 	select {
@@ -193,7 +193,7 @@ func (y *way) live(t *testing.T, m *killable, dir string, k compute.Ticket, runs
 	case <-m.dead:
 	}
 	stop()
-	m.buries(&all)
+	m.finish(&all)
 	app.stop()
 }
 

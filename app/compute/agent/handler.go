@@ -152,7 +152,7 @@ func answer[T any](w http.ResponseWriter, status int, v *T) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// handle reads of which payload a request is.
+// handleOf reads of which payload a request is.
 func handleOf(r *http.Request) (h compute.Handle, err error) {
 	n, err := strconv.ParseInt(r.PathValue("attempt"), 10, 64)
 	if err != nil {

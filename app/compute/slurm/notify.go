@@ -27,7 +27,7 @@ func (s *Slurm) Notify(ctx context.Context, connected func(), changed func(id jo
 			if before == nil {
 				connected()
 			} else {
-				tell(before, after, changed)
+				announce(before, after, changed)
 			}
 			before = after
 		}
@@ -41,8 +41,8 @@ func (s *Slurm) Notify(ctx context.Context, connected func(), changed func(id jo
 	}
 }
 
-// notify calls changed for each difference, and for the capacity when there is any.
-func tell(before, after map[string]string, changed func(id job.ID)) {
+// announce calls changed for each difference, and for the capacity when there is any.
+func announce(before, after map[string]string, changed func(id job.ID)) {
 	if maps.Equal(before, after) {
 		return
 	}

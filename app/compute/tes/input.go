@@ -94,7 +94,7 @@ func (a *Adapter) Fill(u *compute.Upload, p *Plan) error {
 		case in.Content != "":
 			err = u.File(inputOf(i), strings.NewReader(in.Content))
 		case isLocal:
-			err = a.look(from)
+			err = a.checkFile(from)
 		}
 		if err != nil {
 			return fmt.Errorf("inputs[%d]: %w", i, err)
@@ -157,8 +157,8 @@ func (a *Adapter) Fetch(ctx context.Context, f compute.RemoteFile, to compute.Ar
 	return err
 }
 
-// check reports whether a file of this machine can be taken.
-func (a *Adapter) look(from string) error {
+// checkFile reports whether a file of this machine can be taken.
+func (a *Adapter) checkFile(from string) error {
 	f, _, err := a.open(from)
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// prepared counts the statements that stay prepared and that were asked for without being prepared.
+// counts counts the statements that stay prepared and that were asked for without being prepared.
 func (s *statements) counts() (prepared, missed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

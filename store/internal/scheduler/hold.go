@@ -47,7 +47,7 @@ func (q *Queue) SetHolds(all []job.Hold) {
 	q.sure = false
 }
 
-// hold puts the holds in force that are on at a time, and ends the others.
+// holdAt puts the holds in force that are on at a time, and ends the others.
 func (q *Queue) holdAt(now time.Time) {
 	if q.sure && !now.Before(q.from) && (q.until.IsZero() || now.Before(q.until)) {
 		return

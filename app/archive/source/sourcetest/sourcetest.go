@@ -99,7 +99,7 @@ func (w writer) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// Activity gives the activity of a fixture.
+// activity gives the activity of a fixture.
 func (f Fixture) activity(t testing.TB) source.Activity {
 	t.Helper()
 	list, err := f.Source.Activities(t.Context(), f.Course)
