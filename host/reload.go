@@ -24,7 +24,7 @@ func (r *Server) Reloads(ctx context.Context, m systemd.Manager, again <-chan os
 		case <-again:
 		}
 		note := []string{"RELOADING=1"}
-		if usec, ok := Monotonic(); ok {
+		if usec, ok := systemd.Monotonic(); ok {
 			note = append(note, fmt.Sprintf("MONOTONIC_USEC=%d", usec))
 		}
 		err := m.Notify(note...)

@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/web/amount"
+	"github.com/stagepost/stagepost/web/markup"
 	"github.com/stagepost/stagepost/web/timeline"
 )
 
@@ -260,7 +261,7 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 		Past: in.Entry > 0, At: in.Why.At, Entry: cmp.Or(in.Entry, j.Seq), First: 1, Queue: in.Why.Queue,
 		Next: in.Why.Next, Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not, Unknown: in.Why.Unknown,
 		Diagram: in.Diagram,
-		Spec:    textOf(j.Spec), Data: textOf(j.Data), Log: in.Log, Page: in.Job.Links["page"],
+		Spec:    markup.JSON(j.Spec), Data: markup.JSON(j.Data), Log: in.Log, Page: in.Job.Links["page"],
 		Reorders: in.Reorders && !j.Ended && in.Entry == 0}
 	if v.Past {
 		j.Position, j.Entered, j.Message, v.Progress = in.Why.Position, in.Why.Entered, "", nil

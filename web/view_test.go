@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -333,19 +332,6 @@ func TestStuckNames(t *testing.T) {
 		Stuck: stuck, Names: map[job.ID]string{"let_00000001": "Letter to Anna"}}})
 	if v.Stuck[0].Name != "Letter to Anna" || v.Stuck[1].Name != "letter …00000002" {
 		t.Errorf("got %+v", v.Stuck)
-	}
-}
-
-// TestLargeTexts: a page shows the beginning of a large spec. The control is a small one.
-func TestLargeTexts(t *testing.T) {
-	if got := textOf([]byte(`{"a":1}`)); got != "{\n  \"a\": 1\n}" {
-		t.Errorf("control: %q", got)
-	}
-	large := []byte(`"` + strings.Repeat("ä", mostText) + `"`)
-	got := textOf(large)
-	if len(got) > mostText+200 || !utf8.ValidString(got) ||
-		!strings.HasSuffix(got, fmt.Sprintf("ä…\n(%d bytes in all: the API has the rest)", len(large))) {
-		t.Errorf("%d bytes, which end with %q", len(got), got[len(got)-80:])
 	}
 }
 

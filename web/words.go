@@ -1,9 +1,7 @@
 package web
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -120,35 +118,4 @@ func EscapePath(name string) string {
 		parts[i] = url.PathEscape(parts[i])
 	}
 	return strings.Join(parts, "/")
-}
-
-// mostText is how many bytes of a spec, or of data, a page shows.
-const mostText = 64 << 10
-
-// textOf is pretty for a page: of a large text it has the beginning.
-func textOf(text json.RawMessage) string {
-	if len(text) <= mostText {
-		return pretty(text)
-	}
-	return string(bytes.ToValidUTF8(text[:mostText], nil)) + fmt.Sprintf("…\n(%d bytes in all: the API has the rest)",
-		len(text))
-}
-
-// pretty writes JSON with a line for each member; "" for none.
-func pretty(text json.RawMessage) string {
-	if len(text) == 0 || string(text) == "null" || string(text) == "{}" {
-		return ""
-	}
-	var v any
-	if json.Unmarshal(text, &v) != nil {
-		return string(text)
-	}
-	var b strings.Builder
-	out := json.NewEncoder(&b)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	if out.Encode(v) != nil {
-		return string(text)
-	}
-	return strings.TrimSpace(b.String())
 }

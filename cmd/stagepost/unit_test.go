@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/config"
-	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/internal/systemd"
 	"github.com/stagepost/stagepost/internal/systemd/systemdtest"
 	"github.com/stagepost/stagepost/quantity"
 )
@@ -40,10 +40,10 @@ func TestUnderSystemd(t *testing.T) {
 			s.Until("WATCHDOG=1")
 			for _, level := range []string{"info", "loud", "warn"} {
 				write(t, file, "log.level: "+level+"\n")
-				before, _ := host.Monotonic()
+				before, _ := systemd.Monotonic()
 				v.signal(t, syscall.SIGHUP)
 				text, _ := s.Until("RELOADING=1")
-				after, _ := host.Monotonic()
+				after, _ := systemd.Monotonic()
 				_, stamp, _ := strings.Cut(text, "\nMONOTONIC_USEC=")
 				if usec, err := strconv.ParseInt(stamp, 10, 64); err != nil || usec < before || usec > after {
 					t.Errorf("got %q, want a time from %d to %d", text, before, after)

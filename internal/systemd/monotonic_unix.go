@@ -1,6 +1,6 @@
 //go:build unix
 
-package host
+package systemd
 
 import "golang.org/x/sys/unix"
 
