@@ -234,7 +234,8 @@ type WorkerInfo struct {
 	Version string          `json:"version,omitempty"`
 	Slots   int             `json:"slots,omitempty"`
 	Running []job.ID        `json:"running"`           // jobs that it has claimed, at most 100
-	Jobs    int             `json:"jobs"`              // how many it has claimed
+	Jobs    int             `json:"jobs"`              // how many it has claimed; of an agent, how many it runs
+	Tag     string          `json:"tag,omitempty"`     // of the jobs of an agent, which its server has claimed
 	Expired int             `json:"expired,omitempty"` // of these, jobs whose lease has expired
 	Kinds   []job.Kind      `json:"kinds,omitempty"`   // of the jobs that it has claimed
 	Oldest  time.Time       `json:"oldest,omitzero"`   // when the first of its jobs entered its state

@@ -21,7 +21,6 @@ func (s *Server) addClaims(ctx context.Context, answer *api.Workers) error {
 	found := map[string]*api.WorkerInfo{}
 	for i := range answer.Workers {
 		w := &answer.Workers[i]
-		w.Jobs = len(w.Running)
 		if w.Where != "agent" { // the jobs of agents are claimed by their server
 			w.Jobs, w.Running = 0, []job.ID{}
 			found[w.Name] = w

@@ -134,7 +134,7 @@ func TestAgentsOfAllServers(t *testing.T) {
 	}
 	here := open("here/1")
 	there := open("there/1", api.WorkerInfo{Name: "node7", Where: "agent", State: api.WorkerIdle, Seen: time.Now(),
-		Running: []job.ID{}, From: []job.KindState{}, Labels: []string{}})
+		Jobs: 2, Tag: "agent=node7", Running: []job.ID{}, From: []job.KindState{}, Labels: []string{}})
 	if err := there.Server.Announce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestAgentsOfAllServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(all, func(w api.WorkerInfo) bool {
-		return w.Name == "node7" && w.Where == "agent" && w.State == api.WorkerIdle
+		return w.Name == "node7" && w.Where == "agent" && w.State == api.WorkerIdle && w.Jobs == 2 && w.Tag == "agent=node7"
 	}) {
 		t.Errorf("the agent of another server is not listed: %+v", all)
 	}

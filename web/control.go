@@ -191,7 +191,11 @@ func (h *handlers) workers(r *http.Request) (*Frame, error) {
 func viewWorkers(kinds Kinds, in *api.Workers) workersView {
 	v := workersView{Cut: in.Cut}
 	for _, w := range in.Workers {
-		row := workerRow{WorkerInfo: w, Path: With("/jobs", url.Values{"worker": {w.Name}, "ended": {"false"}})}
+		jobs := url.Values{"worker": {w.Name}, "ended": {"false"}}
+		if w.Tag != "" {
+			jobs = url.Values{"tag": {w.Tag}, "ended": {"false"}}
+		}
+		row := workerRow{WorkerInfo: w, Path: With("/jobs", jobs)}
 		if !w.Oldest.IsZero() {
 			row.Oldest, row.Lease = amount.Ago(in.At, w.Oldest), amount.Ago(in.At, w.Until)
 		}

@@ -160,6 +160,18 @@ func TestHoldWithoutJobs(t *testing.T) {
 	}
 }
 
+// TestJobsOfAgent: the jobs of an agent are found by its tag, because its server has claimed them.
+func TestJobsOfAgent(t *testing.T) {
+	v := viewWorkers(letters{}, &api.Workers{Workers: []api.WorkerInfo{{Name: "w", Jobs: 1}, {Name: "a", Jobs: 1,
+		Tag: "agent=a"}}})
+	if got, want := v.Workers[0].Path, "/jobs?ended=false&worker=w"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := v.Workers[1].Path, "/jobs?ended=false&tag=agent%3Da"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // TestReasonOnce: what a reason states is not repeated by the steps to the end and by a refused exit, a command has its
 // form alone, and owners get neither commands nor the names of workers.
 func TestReasonOnce(t *testing.T) {

@@ -125,7 +125,10 @@ func (a *App) Workers() []api.WorkerInfo {
 		w := api.WorkerInfo{
 			Name: one.Name, State: api.WorkerIdle, Where: "agent", Slots: one.Capacity.Slots, Running: []job.ID{},
 			From: []job.KindState{{Kind: JobKind, State: Running}}, Seen: one.Since,
-			Labels: append([]string{}, one.Labels...),
+			Labels: append([]string{}, one.Labels...), Tag: AgentTag(one.Name),
+		}
+		if one.Up {
+			w.Jobs = max(0, one.Capacity.Slots-one.Capacity.Free)
 		}
 		if !one.Seen.IsZero() {
 			w.Seen = one.Seen

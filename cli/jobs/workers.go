@@ -71,9 +71,9 @@ func (c *Commands) printWorkers(all []api.WorkerInfo) error {
 	rows := [][]string{}
 	for i := range all {
 		w := &all[i]
-		jobs := fmt.Sprint(len(w.Running))
+		jobs := fmt.Sprint(max(w.Jobs, len(w.Running)))
 		if w.Slots > 0 {
-			jobs = fmt.Sprintf("%d/%d", len(w.Running), w.Slots)
+			jobs += fmt.Sprintf("/%d", w.Slots)
 		}
 		rows = append(rows, []string{w.Name, w.State, jobs, c.Out.When(w.Seen), w.Version, kindsOf(w),
 			strings.Join(w.Labels, " ")})
