@@ -143,7 +143,8 @@ func TestAgentsOfAllServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(all, func(w api.WorkerInfo) bool {
-		return w.Name == "node7" && w.Where == "agent" && w.State == api.WorkerIdle && w.Jobs == 2 && w.Tag == "agent=node7"
+		return w.Name == "node7" && w.Where == "agent" && w.State == api.WorkerIdle && w.Jobs == 2 &&
+			w.Tag == "agent=node7"
 	}) {
 		t.Errorf("the agent of another server is not listed: %+v", all)
 	}
