@@ -28,11 +28,11 @@ func both(t *testing.T, test func(t *testing.T, store job.Store)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() {
+		t.Cleanup(func() { // after the engines of the test have stopped
 			if err := store.Close(); err != nil {
 				t.Error(err)
 			}
-		}()
+		})
 		test(t, store)
 	})
 }
