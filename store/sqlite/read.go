@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
@@ -256,7 +255,7 @@ func (s *Store) event(r *reader, of *entry, at int64, e *job.Event) (back int64,
 		Address: s.names.getWord(r.event, 9),
 	}
 	if !r.event.IsNull(10) {
-		e.Began = e.At.Add(-time.Duration(r.event.GetInt(10)) * time.Microsecond)
+		e.Began = unixMicro(e.At.UnixMicro() - r.event.GetInt(10))
 	}
 	return r.event.GetInt(0), nil
 }

@@ -53,7 +53,8 @@ func commitMove(w *harness) {
 // which is left out.
 func commitBegan(w *harness) {
 	j := w.claimed()
-	began := []time.Time{w.now().Add(-90 * time.Minute), {}, w.now().Add(-time.Microsecond), w.now()}
+	began := []time.Time{w.now().Add(-90 * time.Minute), {}, w.now().Add(-time.Microsecond), w.now(),
+		time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)} // longer ago than a time.Duration
 	at := func(i int, address string) func(*job.Change) {
 		return func(c *job.Change) { c.Began, c.Address, c.Keep = began[i], address, true }
 	}
@@ -61,6 +62,7 @@ func commitBegan(w *harness) {
 	j = w.must(w.move(j, lifecycle.Backoff, lifecycle.Worker, at(1, "192.0.2.7")))
 	j = w.must(w.move(j, lifecycle.Backoff, lifecycle.Worker, at(2, "")))
 	j = w.must(w.move(j, lifecycle.Backoff, lifecycle.Worker, at(3, "")))
+	j = w.must(w.move(j, lifecycle.Backoff, lifecycle.Worker, at(4, "")))
 	j = w.must(w.move(j, "begin", lifecycle.Worker, func(c *job.Change) { c.Began = c.At.Add(time.Second) }))
 	for range 2 {
 		var got []time.Time
