@@ -385,7 +385,7 @@ func (v *view) head(t *terms, l *laneState, o order) (*candidate, error) {
 		var best *candidate
 		for _, c := range l.jobs {
 			worse := best != nil && !o.rank(c, 0).less(o.rank(best, 0))
-			if !worse && !t.taken[c.id] && c.due <= micro(t.now) && (fresh || v.changed[c.id] == nil) &&
+			if !worse && !t.taken[c.id] && c.isDue(t.now) && (fresh || v.changed[c.id] == nil) &&
 				l.key.held(v.holds, t.now, c) == nil {
 				best = c
 			}

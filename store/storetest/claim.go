@@ -29,6 +29,7 @@ var claimTests = []test{
 	{"a peek names the limits of its own claim", claimPeekLimits},
 	{"a peek with a later time changes nothing", claimPeekLater},
 	{"nothing that was due for a later claim only", claimEarlier},
+	{"jobs that are due at any time, before 1970", claimBefore1970},
 	{"starts are counted until a worker reports", claimStarts},
 	{"suspects as the claim asks", claimSuspects},
 	{"suspects after claims without them", claimSuspectsAgain},
@@ -360,6 +361,26 @@ func claimEarlier(w *harness) {
 	same(w, "earlier", claim(now.Add(time.Minute), 9), []job.ID{jobs[2].ID})
 	same(w, "earlier again", claim(now.Add(time.Minute), 9), nil)
 	same(w, "later again", claim(now.Add(time.Hour), 9), []job.ID{jobs[1].ID})
+	w.sound()
+}
+
+// claimBefore1970 claims as a caller whose clock was never set. Two jobs are due at any time.
+func claimBefore1970(w *harness) {
+	first, suspect := w.step(), w.step()
+	w.must(job.Change{Job: suspect.ID, Version: suspect.Version, At: w.now(),
+		Set: job.Fields{Starts: ptr(job.SuspectStarts)}})
+	w.step(due(time.UnixMicro(1)))
+	ask := w.asks("w1", 9, nil)
+	ask.Now = time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, share := range []int{0, 1} {
+		ask.Ageing.Share = share
+		same(w, "forecast", w.peek(ask, first.ID).Next, []job.ID{first.ID, suspect.ID})
+	}
+	ask.Ageing.Share, ask.Suspects = 0, job.OnlySuspects
+	same(w, "forecast of suspects", w.peek(ask, suspect.ID).Next, []job.ID{suspect.ID})
+	ask.Suspects = job.SuspectsToo
+	got := did(w, "claim", func() ([]job.Job, error) { return w.st.Claim(w.Context(), ask) })
+	same(w, "claimed", ids(got), []job.ID{first.ID, suspect.ID})
 	w.sound()
 }
 

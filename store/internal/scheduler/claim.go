@@ -78,7 +78,7 @@ func (q *Queue) CanChain(id job.ID, inTurn bool, c *job.Chain, now time.Time) bo
 	}
 	from := []job.KindState{e.lane.KindState}
 	q.begin(now, from, c.Limits, false)
-	if e.slot < 0 || e.due > q.now || len(job.Lacking(e.lane.requires.all(), c.Labels)) > 0 || e.lane.full() != nil ||
+	if e.slot < 0 || !e.isDue(q.now) || len(job.Lacking(e.lane.requires.all(), c.Labels)) > 0 || e.lane.full() != nil ||
 		q.holdOf(e.lane) != nil || q.holdOn(e) != nil {
 		return false
 	}
@@ -235,13 +235,16 @@ func (q *Queue) grantable(l *lane, e *entry) bool {
 		h.setAside(e)
 		return false
 	}
-	if e.due > q.now {
+	if !e.isDue(q.now) {
 		l.remove(e)
 		heap.Push(&q.delayed, e)
 		return false
 	}
 	return true
 }
+
+// isDue reports whether a job may be claimed at a time, which may be before 1970: it is due since then, or at any time.
+func (e *entry) isDue(at int64) bool { return e.due == 0 || e.due <= at }
 
 // compareSuspects is the order of suspects. A peek and the claim that follows it agree on jobs of different kinds too.
 func (e *entry) compareSuspects(other *entry) int {
@@ -256,7 +259,7 @@ func (q *Queue) firstSuspect(from []*state) *entry {
 	q.visits += int64(len(q.suspect))
 	for e := range q.suspect {
 		better := first == nil || e.compareSuspects(first) < 0
-		if better && e.slot >= 0 && e.due <= q.now && slices.Contains(from, e.lane.home.state) &&
+		if better && e.slot >= 0 && e.isDue(q.now) && slices.Contains(from, e.lane.home.state) &&
 			e.lane.full() == nil && q.holdOf(e.lane) == nil && q.holdOn(e) == nil {
 			first = e
 		}
