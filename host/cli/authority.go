@@ -1,7 +1,6 @@
 package hostcli
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -72,7 +71,7 @@ nowhere else. It has the fingerprint of the authority, so that it is sent to no 
 			}
 			m := authority.Member{Name: args[0], Work: identity.Work(strings.Join(work, ",")),
 				Services: identity.Services(strings.Join(services, ","))}
-			if err := cmp.Or(m.Validate(), identity.CheckNewName(m.Name)); err != nil {
+			if err := m.Validate(); err != nil {
 				return cli.Usage(err)
 			}
 			if err := c.Reasoned(note); err != nil {

@@ -53,6 +53,9 @@ alone, if it is missing.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			e, err := f.entry()
+			if err == nil {
+				err = checkNew(args[0], &e)
+			}
 			if err != nil {
 				return err
 			}
@@ -123,10 +126,30 @@ func (f *tokenFlags) entry() (token.Entry, error) {
 		}
 		e.Expires = time.Now().Add(d).UTC().Truncate(time.Second)
 	}
-	if err := cmp.Or(e.Validate(), identity.CheckNewName(e.Owner), identity.CheckNewGroups(e.Groups)); err != nil {
+	if err := e.Validate(); err != nil {
 		return e, cli.Usage(err)
 	}
 	return e, nil
+}
+
+// checkNew refuses an owner or groups that a new person may not have, unless another token of the file has them: an
+// owner who exists gets more tokens.
+func checkNew(file string, e *token.Entry) error {
+	all, err := token.Read(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return tokenError(err)
+	}
+	err = nil
+	if !slices.ContainsFunc(all, func(have token.Entry) bool { return have.Owner == e.Owner }) {
+		err = identity.CheckNewName(e.Owner)
+	}
+	if !slices.ContainsFunc(all, func(have token.Entry) bool { return have.Groups == e.Groups }) {
+		err = cmp.Or(err, identity.CheckNewGroups(e.Groups))
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	return nil
 }
 
 // roleNames lists the roles for completion.

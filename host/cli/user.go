@@ -2,7 +2,6 @@ package hostcli
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -176,9 +175,13 @@ func (c *commands) roleOfUser() *cobra.Command {
 		"a group (collection) to which a depositor or operator is limited, may be repeated; defaults to all")
 	c.Complete(cmd, "role", roleNames()...)
 	return c.changed(cmd, "changed", &note, func(u *account.User) (err error) {
+		before := u.Groups
 		u.Groups = identity.Groups(strings.Join(groups, ","))
 		if u.Role, err = identity.RoleOf(role); err == nil {
-			err = cmp.Or(u.Validate(), identity.CheckNewGroups(u.Groups))
+			err = u.Validate()
+		}
+		if err == nil && u.Groups != before {
+			err = identity.CheckNewGroups(u.Groups)
 		}
 		return err
 	})

@@ -473,10 +473,18 @@ func TestInit(t *testing.T) {
 		t.Error("a key that others may read is used")
 	}
 	for _, m := range []authority.Member{{Name: "a b", Work: "k"}, {Name: "a"}, {Name: "a", Work: "k/"},
-		{Name: "a", Services: "x,"}} {
+		{Name: "a", Services: "x,"}, {Name: "worker", Work: "k"}} {
 		if _, err := authority.Enrol(dir, m, authority.By{}, time.Now(), time.Now().Add(time.Hour)); err == nil {
 			t.Errorf("%+v was enrolled", m)
 		}
+	}
+	earlier := []byte(`{"certificates": [{"name": "worker"}]}`) // of before names were reserved
+	if err := os.WriteFile(authority.MembersFile(dir), earlier, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := authority.Member{Name: "worker", Work: "k"}
+	if _, err := authority.Enrol(dir, m, authority.By{}, time.Now(), time.Now().Add(time.Hour)); err != nil {
+		t.Errorf("a member with a name of before: %v", err)
 	}
 	if _, err := authority.Revoke(dir, "lab-9", authority.By{}, time.Now()); !errors.Is(err, authority.ErrUnknown) {
 		t.Errorf("a name without a member: %v", err)

@@ -2,7 +2,6 @@ package authority
 
 import (
 	"bytes"
-	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -103,7 +102,7 @@ func edit(dir string, now time.Time, change func(*list) error) error {
 // Enrol makes an enrolment token for a member in the directory of an authority: a secret, and the pin of the authority
 // for the client. The file has its SHA-256 only.
 func Enrol(dir string, m Member, by By, now, expires time.Time) (string, error) {
-	if err := cmp.Or(m.Validate(), identity.CheckNewName(m.Name)); err != nil {
+	if err := m.Validate(); err != nil {
 		return "", err
 	}
 	cert, err := ReadCertificate(dir)
@@ -112,11 +111,22 @@ func Enrol(dir string, m Member, by By, now, expires time.Time) (string, error) 
 	}
 	text := EnrolmentPrefix + rand.Text() + rand.Text() + "." + Pin(cert)
 	return text, edit(dir, now, func(l *list) error {
+		if !l.has(m.Name) {
+			if err := identity.CheckNewName(m.Name); err != nil {
+				return err
+			}
+		}
 		l.Enrolments = append(l.Enrolments, Enrolment{api.MemberEnrolment{Name: m.Name, Work: string(m.Work),
 			Services: string(m.Services), Expires: expires.UTC().Truncate(time.Second), By: by.Actor, Note: by.Note},
 			hashOf(text)})
 		return nil
 	})
+}
+
+// has reports whether a member has had an enrolment token or a certificate.
+func (l *list) has(name string) bool {
+	return slices.ContainsFunc(l.Enrolments, func(e Enrolment) bool { return e.Name == name }) ||
+		slices.ContainsFunc(l.Certificates, func(c Certificate) bool { return c.Name == name })
 }
 
 func hashOf(text string) string {
