@@ -52,7 +52,8 @@ func (s *Handlers) logsCompute(w http.ResponseWriter, r *http.Request) error {
 	if err := l.start(stream, offset, r.Header.Get("Last-Event-ID")); err != nil {
 		return err
 	}
-	if l.follow {
+	back := l.asEvents && r.Header.Get("Last-Event-ID") != "" // what began anew meanwhile is sent from its first byte
+	if l.follow && !back {
 		if err := l.within(r.Context(), &j); err != nil {
 			return err
 		}
@@ -137,8 +138,9 @@ func (l *outputs) start(stream string, offset int64, last string) error {
 	return nil
 }
 
-// within refuses to follow a stream from behind its end: its reader would wait for bytes that do not follow what it
-// has. It is decided by the byte before the offset. A stream that cannot be read yet is refused, or waited for, later.
+// within refuses to follow a stream from an offset behind its end: its reader would wait for bytes that do not follow
+// what it has. It is decided by the byte before the offset. A stream that cannot be read yet is refused, or waited
+// for, later.
 func (l *outputs) within(ctx context.Context, j *job.Job) error {
 	for _, stream := range l.streams {
 		offset := l.offsets[stream]

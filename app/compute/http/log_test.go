@@ -3,6 +3,7 @@ package computehttp_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -157,24 +158,34 @@ func TestComputeLogResumes(t *testing.T) {
 	}
 }
 
-// TestComputeLogBehindEnd: a follower behind the end of a stream is refused, one at its end is not.
+// TestComputeLogBehindEnd: a follower from an offset behind the end of a stream is refused, one at its end is not. A
+// follower of events who comes back with a position behind the end gets the stream from its first byte on: it began
+// anew meanwhile, and another stream of the new attempt may have nothing.
 func TestComputeLogBehindEnd(t *testing.T) {
 	c := openCompute(t, nil)
 	j := c.order(client.ComputeOrder{})
 	p := c.runs(j.ID)
 	p.write("stdout", "four")
 	path := "/api/v1/compute/jobs/" + string(j.ID) + "/logs?follow=true"
-	for _, place := range []string{"5-0", "4-1"} {
-		r := c.Request(http.MethodGet, path, "")
-		r.Header.Set("Accept", "text/event-stream")
-		r.Header.Set("Last-Event-ID", place)
-		c.Problem(r, http.StatusRequestedRangeNotSatisfiable, job.Invalid)
-	}
+	events := c.Request(http.MethodGet, path+"&stream=stdout&offset=5", "")
+	events.Header.Set("Accept", "text/event-stream")
+	c.Problem(events, http.StatusRequestedRangeNotSatisfiable, job.Invalid)
 	c.Problem(c.Request(http.MethodGet, path+"&offset=5", ""), http.StatusRequestedRangeNotSatisfiable, job.Invalid)
 	p.end(compute.Ending{})
 	answer, text := c.Ask(c.Request(http.MethodGet, path+"&offset=4", ""))
 	if answer.StatusCode != http.StatusOK || text != "" {
 		t.Errorf("at the end: got %s: %s", answer.Status, text)
+	}
+	for at, want := range map[client.ComputePlace]string{{Stdout: 5}: "0 four ", {Stdout: 4, Stderr: 1}: "",
+		{}: "0 four "} {
+		got := ""
+		err := c.Client.FollowCompute(t.Context(), j.ID, "both", &at, func(o *client.ComputeOutput) error {
+			got += fmt.Sprint(o.Offset, " ", o.Text, " ")
+			return nil
+		})
+		if err != nil || got != want {
+			t.Errorf("got %q, want %q: %v", got, want, err)
+		}
 	}
 }
 

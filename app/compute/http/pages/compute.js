@@ -15,6 +15,7 @@
         const piece = JSON.parse(e.data);
         const text = piece.text ?? new TextDecoder().decode(Uint8Array.from(atob(piece.base64), (c) => c.charCodeAt(0)));
         const atEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 8;
+        if (piece.offset === 0) pre.textContent = ""; // it begins anew
         pre.append(text.replace(unsafe, "\ufffd"));
         if (pre.textContent.length > most) pre.textContent = pre.textContent.slice(-most / 2);
         if (atEnd) pre.scrollTop = pre.scrollHeight;
