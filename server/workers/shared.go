@@ -22,7 +22,8 @@ type Shared struct {
 // SharedAgent is a worker of an application of another server, such as an agent.
 type SharedAgent struct {
 	Info api.WorkerInfo `json:"info"` // without the time of its last answer
-	Age  time.Duration  `json:"age"`  // of its last answer
+	// of its last answer; negative: it has not answered
+	Age time.Duration `json:"age"`
 }
 
 // SharedWorker is a worker of another server.
@@ -49,7 +50,7 @@ func (r *Registry) Share(engine api.WorkerInfo, agents ...api.WorkerInfo) Shared
 		}
 	}
 	for _, a := range agents {
-		one := SharedAgent{Info: a}
+		one := SharedAgent{Info: a, Age: -1}
 		if one.Info.Seen = (time.Time{}); !a.Seen.IsZero() {
 			one.Age = max(0, now.Sub(a.Seen))
 		}
@@ -108,7 +109,9 @@ func (o *Others) Agents(own []api.WorkerInfo, now time.Time) []api.WorkerInfo {
 	for _, server := range slices.Sorted(maps.Keys(o.servers)) {
 		for _, a := range o.servers[server].Agents {
 			one := a.Info
-			one.Seen = now.Add(-a.Age - o.age[server])
+			if a.Age >= 0 {
+				one.Seen = now.Add(-a.Age - o.age[server])
+			}
 			if o.age[server] > silentAfter {
 				one.State = api.WorkerSilent
 			}

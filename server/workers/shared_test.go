@@ -67,7 +67,7 @@ func TestAgentsOfOthers(t *testing.T) {
 	there := New(func() time.Time { return now })
 	shared := there.Share(api.WorkerInfo{Name: "there/1"}, agent("z", api.WorkerIdle, time.Second),
 		agent("b", api.WorkerIdle, time.Second), agent("a", api.WorkerBusy, time.Second),
-		agent("c", api.WorkerSilent, time.Hour))
+		agent("c", api.WorkerSilent, time.Hour), api.WorkerInfo{Name: "d", State: api.WorkerSilent})
 	text, err := json.Marshal(shared)
 	if err != nil {
 		t.Fatal(err)
@@ -75,9 +75,10 @@ func TestAgentsOfOthers(t *testing.T) {
 	own := []api.WorkerInfo{agent("b", api.WorkerBusy, 0), agent("z", api.WorkerSilent, time.Hour)}
 	for age, want := range map[time.Duration][]api.WorkerInfo{
 		silentAfter: {own[0], agent("z", api.WorkerIdle, time.Second+silentAfter),
-			agent("a", api.WorkerBusy, time.Second+silentAfter), agent("c", api.WorkerSilent, time.Hour+silentAfter)},
+			agent("a", api.WorkerBusy, time.Second+silentAfter), agent("c", api.WorkerSilent, time.Hour+silentAfter),
+			{Name: "d", State: api.WorkerSilent}}, // it has not answered
 		time.Hour: {own[0], own[1], agent("a", api.WorkerSilent, time.Second+time.Hour),
-			agent("c", api.WorkerSilent, 2*time.Hour)},
+			agent("c", api.WorkerSilent, 2*time.Hour), {Name: "d", State: api.WorkerSilent}},
 	} {
 		var read Shared
 		if err := json.Unmarshal(text, &read); err != nil {
