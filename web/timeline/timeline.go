@@ -72,10 +72,10 @@ func Of(stageOf func(lifecycle.State) lifecycle.Stage, history []job.Event, unti
 		e := &history[i]
 		if n := len(all); n > 0 {
 			last := &all[n-1]
-			worked := last.divide(&history[i-1], e, begun[i])
+			last.divide(&history[i-1], e, begun[i])
 			if last.State == e.To && e.From == e.To {
 				if e.Event == lifecycle.Backoff {
-					last.failed(e, worked)
+					last.failed(e)
 				}
 				continue
 			}
@@ -129,12 +129,12 @@ func beginnings(history []job.Event) []time.Time {
 	return all
 }
 
-// divide divides the time from one entry to the next into waiting and working, and returns what was work.
-func (s *Stay) divide(prev, e *job.Event, began time.Time) (worked time.Duration) {
+// divide divides the time from one entry to the next into waiting and working.
+func (s *Stay) divide(prev, e *job.Event, began time.Time) {
 	took := max(e.At.Sub(prev.At), 0)
 	switch {
 	case !began.IsZero():
-		worked = min(e.At.Sub(began), took)
+		worked := min(e.At.Sub(began), took)
 		s.spend(took-worked, waiting)
 		s.spend(worked, working)
 		s.Worked += worked
@@ -143,7 +143,6 @@ func (s *Stay) divide(prev, e *job.Event, began time.Time) (worked time.Duration
 	default:
 		s.spend(took, waiting)
 	}
-	return worked
 }
 
 // unclaimed reports whether no worker had the job between two entries. Each claim has an epoch of its own.
@@ -190,8 +189,11 @@ func (s *Stay) words() string {
 }
 
 // failed adds an attempt.
-func (s *Stay) failed(e *job.Event, worked time.Duration) {
-	began := s.From
+func (s *Stay) failed(e *job.Event) {
+	began, worked := s.From, s.Worked
+	for _, a := range s.Attempts {
+		worked -= a.Worked
+	}
 	if k := len(s.Attempts); k > 0 {
 		began = s.Attempts[k-1].At
 	}

@@ -110,6 +110,9 @@ func TestWaitingAndWorking(t *testing.T) {
 			[]int{590, -164, 164}},
 		{"open", []job.Event{queued, writing, begun(7, loop(12, lifecycle.Backoff))}, Until{},
 			[]string{"waiting 1 min, working 1 min", "waiting, after 5 min of work (12m0s after 10m0s: 5m0s)"}, nil},
+		{"an attempt with other entries in it", []job.Event{queued, writing, loop(10, "priority"),
+			begun(7, loop(12, lifecycle.Backoff))}, Until{},
+			[]string{"waiting 1 min, working 1 min", "waiting, after 5 min of work (12m0s after 10m0s: 5m0s)"}, nil},
 		{"claimed", []job.Event{queued, writing, begun(7, loop(12, lifecycle.Backoff))}, Until{Claimed: true},
 			[]string{"waiting 1 min, working 1 min", "a worker has it, after 5 min of work (12m0s after 10m0s: 5m0s)"}, nil},
 	} {
