@@ -42,7 +42,7 @@ var typed = map[string]string{"note": "Reason", "why": "Reason", "value": "Value
 // sentAs returns a refused form, so that its texts are not lost; nil if it has none, or too much. It may be sent again
 // if another text, or another moment, can help. What asks for a confirmation is confirmed on its own page.
 func sentAs(r *http.Request, kind job.ErrorKind, values url.Values) *sentForm {
-	f := &sentForm{Action: r.URL.Path,
+	f := &sentForm{Action: r.URL.EscapedPath(),
 		Again: (kind == job.Invalid || kind == job.Unavailable) && !values.Has("confirm")}
 	size := 0
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -116,7 +116,7 @@ func (p *Pages) before(r *http.Request) string {
 		return JobPath(job.ID(id))
 	}
 	_, pattern, _ := strings.Cut(r.Pattern, " ")
-	at := r.URL.Path
+	at := r.URL.EscapedPath() // a name in it may have a slash or a question mark
 	for ; len(pattern) > 1; pattern, at = path.Dir(pattern), path.Dir(at) {
 		if slices.ContainsFunc(p.All(), func(of server.Route) bool {
 			return of.Method == http.MethodGet && of.Pattern == pattern
