@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -104,6 +105,51 @@ func TestReadErrorsNameNoAddress(t *testing.T) {
 	wantKind(t, err, Network)
 	if strings.Contains(err.Error(), "127.0.0.1") {
 		t.Errorf("got %q", err)
+	}
+}
+
+// TestBodyErrorsNameNoAddress: nor do errors of an answer that is being read.
+func TestBodyErrorsNameNoAddress(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart"))
+		_, _ = c.Read(make([]byte, 1))    // the client has the beginning
+		_ = c.(*net.TCPConn).SetLinger(0) // the client gets a reset
+		_ = c.Close()
+	}))
+	defer s.Close()
+	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+	var open net.Conn
+	p := local()
+	p.Lookup = func(context.Context, string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+	}
+	p.Dial = func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		open, err = (&net.Dialer{}).DialContext(ctx, network, address)
+		return open, err
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://db.example.org:"+port+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := New(p).Transport().RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.ReadFull(answer.Body, make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.ReadAll(answer.Body)
+	if !errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "127.0.0.1") {
+		t.Errorf("got %v", err)
 	}
 }
 
