@@ -133,9 +133,9 @@ func TestRefusedRequestsDoNotFillTheLog(t *testing.T) {
 }
 
 // TestOtherAddressesAreLimited: a handler that authenticates itself is limited as the routes are: by the identity, by
-// the name that the handler gives, or by the address.
+// the name that the handler gives, or by the address. The log has no path of a handler with credentials of its own.
 func TestOtherAddressesAreLimited(t *testing.T) {
-	g, _ := logged(t)
+	g, log := logged(t)
 	fine := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	sender := func(r *http.Request) string { return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ") }
 	for name, h := range map[string]http.Handler{
@@ -146,7 +146,7 @@ func TestOtherAddressesAreLimited(t *testing.T) {
 			address = "192.0.2.2"
 		}
 		ask := func(secret string) *httptest.ResponseRecorder {
-			r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
+			r := httptest.NewRequest(http.MethodGet, "http://localhost/credential/status", nil)
 			r.RemoteAddr = address + ":1234"
 			if secret != "" {
 				r.Header.Set("Authorization", "Bearer "+secret)
@@ -164,6 +164,13 @@ func TestOtherAddressesAreLimited(t *testing.T) {
 		}
 		if got := ask(g.Tokens[identity.Depositor]).Code; got != http.StatusOK {
 			t.Errorf("%s: a sender with a token at the same address: got %d", name, got)
+		}
+		path := "/credential/status"
+		if name == "limits" {
+			path = "/***"
+		}
+		if all := log.refused(t); len(all) == 0 || all[0]["path"] != path {
+			t.Errorf("%s: the log has %v", name, all)
 		}
 	}
 }

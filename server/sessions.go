@@ -59,24 +59,29 @@ func (s *Server) UnderIdentities(next http.Handler) http.Handler {
 				name = who.Name
 			}
 		}
-		s.limited(w, r, name, next)
+		if err := s.pace(w, r, name); err != nil {
+			s.Refused(r, err)
+			problem.Write(w, problem.Of(err))
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 
 // UnderLimits limits the requests of a handler whose credentials are its own. sender returns the name under which the
-// requests of a valid credential count, or "": they count for their address.
+// requests of a valid credential count, or "": they count for their address. The log has no path of those beyond a
+// limit: a credential may be in it.
 func (s *Server) UnderLimits(next http.Handler, sender func(*http.Request) string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.limited(w, r, sender(r), next) })
-}
-
-// limited passes on a request of a sender, or of an address if the name is empty, unless there are too many.
-func (s *Server) limited(w http.ResponseWriter, r *http.Request, name string, next http.Handler) {
-	if err := s.pace(w, r, name); err != nil {
-		s.Refused(r, err)
-		problem.Write(w, problem.Of(err))
-		return
-	}
-	next.ServeHTTP(w, r)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.pace(w, r, sender(r)); err != nil {
+			shown := r.Clone(r.Context())
+			shown.URL.Path, shown.URL.RawPath, shown.URL.RawQuery = "/"+job.Withheld, "", ""
+			s.Refused(shown, err)
+			problem.Write(w, problem.Of(err))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // WatchJob returns a channel that a change of the job fills. The caller calls stop once.
