@@ -69,11 +69,17 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
 	if err := meant(scope, all != nil && *all); err != nil {
 		return err
 	}
-	holds, err := s.Engine.Operator().Release(r.Context(), scope, cmp.Or(who, "operator"), why)
+	holds, err := s.releaseHold(r.Context(), scope, who, why)
+	return replyHolds(w, holds, err)
+}
+
+// releaseHold releases a hold, and wakes the workers that wait for a job.
+func (s *Server) releaseHold(ctx context.Context, scope job.Scope, who, why string) ([]job.Hold, error) {
+	holds, err := s.Engine.Operator().Release(ctx, scope, cmp.Or(who, "operator"), why)
 	if err == nil {
 		s.hub.Notify([]job.Hint{{Released: true}}) // a store that one process owns sends no hint of it
 	}
-	return replyHolds(w, holds, err)
+	return holds, err
 }
 
 // meant refuses a scope that is empty because a field was left out.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -275,6 +276,53 @@ func TestLongPollAfterRelease(t *testing.T) {
 		<-store.by
 	}
 	if _, err := w.Client.Release(t.Context(), held.Scope, "ann", "over"); err != nil {
+		t.Fatal(err)
+	}
+	if jobs := <-got; len(jobs) != 1 || jobs[0].ID != id {
+		t.Errorf("got %+v", jobs)
+	}
+}
+
+// holdReads is a store that reports each reading of its holds.
+type holdReads struct {
+	job.Store
+	read chan struct{}
+}
+
+func (s holdReads) Holds(ctx context.Context) ([]job.Hold, error) {
+	holds, err := s.Store.Holds(ctx)
+	s.read <- struct{}{}
+	return holds, err
+}
+
+// TestLongPollAfterResume: a drained worker that polls gets a job when it is resumed.
+func TestLongPollAfterResume(t *testing.T) {
+	store := holdReads{mem.New(), make(chan struct{}, 1000)}
+	work := engine.Work{Life: servertest.Letter, Prefix: "let", Outside: true}
+	e, err := engine.New(store, []engine.Work{work}, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := servertest.Serve(t, server.Options{Engine: e, PollAgain: time.Hour})
+	if _, err := w.Client.DrainWorker(t.Context(), "mule", api.WorkerDrain{Actor: "ann", Note: "disk"}); err != nil {
+		t.Fatal(err)
+	}
+	id := w.Post(engine.Order{}).ID
+	for len(store.read) > 0 {
+		<-store.read
+	}
+	got := make(chan []client.Leased, 1)
+	go func() {
+		jobs, err := w.Client.Claim(t.Context(), client.Claim{Worker: "mule", From: posted, N: 1, Wait: 20})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- jobs
+	}()
+	for range 2 { // before the poll waits, and after it has begun to wait
+		<-store.read
+	}
+	if _, err := w.Client.ResumeWorker(t.Context(), "mule", api.WorkerDrain{Actor: "ann", Note: "disk"}); err != nil {
 		t.Fatal(err)
 	}
 	if jobs := <-got; len(jobs) != 1 || jobs[0].ID != id {

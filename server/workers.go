@@ -85,6 +85,11 @@ func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
+	return s.replyWorkers(w, r, func(*api.WorkerInfo) bool { return true })
+}
+
+// replyWorkers answers with the workers that are selected.
+func (s *Server) replyWorkers(w http.ResponseWriter, r *http.Request, selected func(*api.WorkerInfo) bool) error {
 	answer := api.Workers{At: s.Engine.Clock().Now()}
 	var err error
 	if answer.Workers, err = s.ListWorkers(r.Context()); err != nil {
@@ -93,6 +98,7 @@ func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
 	if err := s.addClaims(r.Context(), &answer); err != nil {
 		return err
 	}
+	answer.Workers = slices.DeleteFunc(answer.Workers, func(i api.WorkerInfo) bool { return !selected(&i) })
 	return Reply(w, answer)
 }
 
@@ -107,7 +113,7 @@ func (s *Server) drainWorker(w http.ResponseWriter, r *http.Request) error {
 // resumeWorker lets a worker take jobs again.
 func (s *Server) resumeWorker(w http.ResponseWriter, r *http.Request) error {
 	return s.actOnWorker(w, r, func(ctx context.Context, scope job.Scope, who, why string) error {
-		_, err := s.Engine.Operator().Release(ctx, scope, cmp.Or(who, "operator"), why)
+		_, err := s.releaseHold(ctx, scope, who, why)
 		return err
 	})
 }
@@ -145,12 +151,7 @@ func (s *Server) actOnWorker(w http.ResponseWriter, r *http.Request,
 	if err := act(r.Context(), job.Scope{Tag: drainTag + name}, who, b.Note); err != nil {
 		return err
 	}
-	all, err := s.ListWorkers(r.Context())
-	if err != nil {
-		return err
-	}
-	all = slices.DeleteFunc(all, func(i api.WorkerInfo) bool { return i.Name != name })
-	return Reply(w, api.Workers{Workers: all})
+	return s.replyWorkers(w, r, func(i *api.WorkerInfo) bool { return i.Name == name })
 }
 
 // workerJob answers with a claimed job as it is now.

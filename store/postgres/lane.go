@@ -114,7 +114,8 @@ type candidate struct {
 	due        int64
 }
 
-// isDue reports whether the job may be claimed at a time, which may be before 1970: it is due since then, or at any time.
+// isDue reports whether the job may be claimed at a time, which may be before 1970: it is due since then, or at any
+// time.
 func (c *candidate) isDue(at time.Time) bool { return c.due == 0 || c.due <= micro(at) }
 
 // rank is the position of a job or a lane in an order: lower first.

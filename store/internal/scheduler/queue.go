@@ -251,7 +251,7 @@ func (q *Queue) enter(e *entry, l *lane, j *job.Job) {
 }
 
 // arrange adds an entry to what its lane and its times order. A claim that goes on, as that of a job in its next state,
-// is not entered anew.
+// keeps its position among the claims.
 func (q *Queue) arrange(e *entry, j *job.Job) {
 	if e.claimed {
 		e.lane.claim(1)
