@@ -42,6 +42,44 @@ func TestCompleteGivesTheEnd(t *testing.T) {
 	})
 }
 
+// hinted is a store whose hints a test repeats.
+type hinted struct {
+	job.Store
+	pass chan func([]job.Hint)
+}
+
+func (h hinted) Watch(ctx context.Context, f func([]job.Hint)) {
+	h.Store.Watch(ctx, f)
+	h.pass <- f
+}
+
+// TestWaitersAreUsedAgain: hints that are passed on while waiters are freed do not touch the calls that use the memory of
+// these next. The race detector finds it if they do.
+func TestWaitersAreUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := hinted{mem.New(), make(chan func([]job.Hint), 1)}
+		w := start(t, st, engine.Options{Sweep: time.Hour}, letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)}))
+		defer w.stop()
+		j := w.post(engine.Order{})
+		pass := <-st.pass
+		var callers sync.WaitGroup
+		for range 16 {
+			callers.Go(func() {
+				for range 200 {
+					if _, err := w.Await(t.Context(), j.ID, func(*job.Job) bool { return true }); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		for range 2000 {
+			pass([]job.Hint{{Job: j.ID, Kind: j.Kind, State: j.State}})
+		}
+		callers.Wait()
+	})
+}
+
 // TestCompleteOfAnEarlierSubmission checks that all callers with the same key get the same end, whether the job is
 // running or has ended.
 func TestCompleteOfAnEarlierSubmission(t *testing.T) {

@@ -86,7 +86,7 @@ type Engine struct {
 	random     *mathrand.Rand
 	running    map[job.ID]*running
 	waiters    map[job.ID][]*waiter
-	woken      []*waiter       // of hints, used again; nil while a call uses it
+	woken      []chan struct{} // of waiters that hints wake, used again; nil while a call uses it
 	started    bool            // Run is under way
 	drained    chan struct{}   // closed when no step of the last Run runs any more
 	stopping   chan struct{}   // closed when Run begins to stop
@@ -358,13 +358,13 @@ func (e *Engine) onHints(hints []job.Hint) {
 		}
 		for _, w := range e.waiters[h.Job] {
 			if w.hint(h) && (r == nil || !r.ended) {
-				woken = append(woken, w)
+				woken = append(woken, w.woken) // without mu the waiter may have been freed
 			}
 		}
 	}
 	e.mu.Unlock()
-	for _, w := range woken { // those that wake need mu
-		signal(w.woken)
+	for _, c := range woken { // those that wake need mu
+		signal(c)
 	}
 	clear(woken)
 	e.mu.Lock()
