@@ -53,12 +53,13 @@ func (h hinted) Watch(ctx context.Context, f func([]job.Hint)) {
 	h.pass <- f
 }
 
-// TestWaitersAreUsedAgain: hints that are passed on while waiters are freed do not touch the calls that use the memory of
-// these next. The race detector finds it if they do.
+// TestWaitersAreUsedAgain: hints that are passed on while waiters are freed do not touch the calls that use the memory
+// of these next. The race detector finds it if they do.
 func TestWaitersAreUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := hinted{mem.New(), make(chan func([]job.Hint), 1)}
-		w := start(t, st, engine.Options{Sweep: time.Hour}, letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)}))
+		w := start(t, st, engine.Options{Sweep: time.Hour},
+			letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)}))
 		defer w.stop()
 		j := w.post(engine.Order{})
 		pass := <-st.pass
