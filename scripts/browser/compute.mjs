@@ -87,5 +87,17 @@ await check("follow the output as it is written", async () => {
   await page.context().close();
 });
 
+await check("output that begins anew replaces that of before", async () => {
+  const page = await open({});
+  const anew = { stream: "stdout", offset: 0, text: "of another attempt\n" };
+  await page.route("**/logs?stream=stdout*", (r) => r.fulfill({ contentType: "text/event-stream",
+    body: `event: output\ndata: ${JSON.stringify(anew)}\n\nevent: end\ndata: {}\n\n` }));
+  await page.goto(base + "/jobs/" + jobs.evil);
+  const output = page.locator("pre.output", { hasText: "of another attempt" });
+  await output.waitFor();
+  assert.equal(await output.textContent(), anew.text);
+  await page.context().close();
+});
+
 await everyPage(jobs.pages);
 await close();
