@@ -55,7 +55,7 @@ func (s *Server) Events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if seq = min(last.seq, j.Seq); restored { // a number alone beyond the end: the next entries are sent
-		seq = 0
+		seq, last.hash = 0, ""
 	}
 	leave, err := s.EnterStream(r)
 	if err != nil {
@@ -67,7 +67,8 @@ func (s *Server) Events(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	st := &stream{server: s, id: JobID(r), seq: seq, log: log, control: http.NewResponseController(w), w: w}
+	st := &stream{server: s, id: JobID(r), seq: seq, hash: last.hash, log: log, w: w,
+		control: http.NewResponseController(w)}
 	if restored {
 		if err := put[api.Job](st, "restored", s.View(j)); err != nil {
 			return nil // the status is sent
@@ -190,8 +191,8 @@ func (st *stream) read(ctx context.Context) (ended bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if j.Seq < st.seq { // restored meanwhile: the reader comes back, and is notified
-		return true, nil
+	if j.Seq < st.seq || j.Seq == st.seq && st.parts(j.Head) {
+		return true, nil // restored meanwhile: the reader comes back, and is notified
 	}
 	for st.seq < j.Seq {
 		entries, err := st.server.Store.History(ctx, st.id, st.seq, 500)
@@ -200,6 +201,9 @@ func (st *stream) read(ctx context.Context) (ended bool, err error) {
 		}
 		if len(entries) == 0 {
 			break
+		}
+		if st.parts(entries[0].Prev) {
+			return true, nil
 		}
 		withhold(ctx, entries)
 		for _, e := range entries {
@@ -227,6 +231,11 @@ func (st *stream) read(ctx context.Context) (ended bool, err error) {
 	st.version, st.progress = j.Version, p
 	var view api.Job = st.server.View(j)
 	return j.Ended, put(st, "job", view)
+}
+
+// parts reports whether a hash is not that of the last entry sent, so that what follows it belongs to another history.
+func (st *stream) parts(h job.Hash) bool {
+	return st.hash != "" && h != (job.Hash{}) && h.String()[:hashDigits] != st.hash
 }
 
 // logSize returns the length of the log; -1: it is not sent.

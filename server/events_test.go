@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/servertest"
+	"github.com/stagepost/stagepost/store/mem"
 )
 
 // TestWatchSeesEverything follows a job from its creation to its end.
@@ -268,5 +270,90 @@ func TestSlowReaderHindersNoOther(t *testing.T) {
 	}
 	if took := changes(); took > max(10*time.Second, 5*alone) {
 		t.Errorf("600 changes took %s, and %s without streams", took, alone)
+	}
+}
+
+// restorable is a store into which another history of each job is restored while a server uses it.
+type restorable struct {
+	job.Store
+	restored atomic.Bool
+	add      int // entries that the other history has more
+}
+
+// other returns the history of a job as it is after the restore: all entries are others.
+func (s *restorable) other(ctx context.Context, id job.ID) ([]job.Event, error) {
+	all, err := s.Store.History(ctx, id, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	var prev job.Hash
+	all = all[:1]
+	for range s.add {
+		all = append(all, all[0])
+	}
+	for i := range all {
+		e := &all[i]
+		e.Seq, e.Note = int64(i+1), "of the backup"
+		e.Seal(prev)
+		prev = e.Hash
+	}
+	return all, nil
+}
+
+func (s *restorable) Get(ctx context.Context, id job.ID) (job.Job, error) {
+	j, err := s.Store.Get(ctx, id)
+	if err != nil || !s.restored.Load() {
+		return j, err
+	}
+	all, err := s.other(ctx, id)
+	if err == nil {
+		j.Seq, j.Head = int64(len(all)), all[len(all)-1].Hash
+	}
+	return j, err
+}
+
+func (s *restorable) History(ctx context.Context, id job.ID, seq int64, n int) ([]job.Event, error) {
+	if !s.restored.Load() {
+		return s.Store.History(ctx, id, seq, n)
+	}
+	all, err := s.other(ctx, id)
+	return all[min(int(seq), len(all)):], err
+}
+
+// TestStreamDuringRestore: a stream ends when a database is restored below it, also if the restored history is as long
+// as what was sent, or longer. The reader comes back and is notified.
+func TestStreamDuringRestore(t *testing.T) {
+	for name, add := range map[string]int{"as long": 0, "longer": 2} {
+		store := &restorable{Store: mem.New(), add: add}
+		e, err := engine.New(store, []engine.Work{{Life: servertest.Letter, Prefix: "let", Outside: true}},
+			engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := servertest.Serve(t, server.Options{Engine: e})
+		id := w.Post(engine.Order{}).ID
+		answer, err := http.DefaultClient.Do(w.Request(http.MethodGet, "/api/v1/jobs/"+string(id)+"/events", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		lines := bufio.NewReader(answer.Body)
+		last := ""
+		for line := ""; line != "event: job\n"; {
+			if line, err = lines.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			if at, ok := strings.CutPrefix(line, "id: "); ok {
+				last = strings.TrimSpace(at)
+			}
+		}
+		store.restored.Store(true)
+		if _, err := e.Operator().SetPriority(t.Context(), id, 0, 9, "ann", ""); err != nil { // a change
+			t.Fatal(err)
+		}
+		rest, err := io.ReadAll(lines)
+		if err != nil || strings.Contains(string(rest), "id: ") {
+			t.Errorf("%s: after %s: %q, %v", name, last, rest, err)
+		}
 	}
 }
