@@ -80,9 +80,9 @@ func TestBeganRemotely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
 		w := outside(t, store)
-		j := w.post(engine.Order{})
+		w.post(engine.Order{})
 		time.Sleep(time.Hour)
-		j = w.acquire("post", 1)[0]
+		j := w.acquire("post", 1)[0]
 		time.Sleep(time.Minute)
 		j = w.report("post", j, remote.Report{Again: true}).Job
 		time.Sleep(2 * time.Minute)

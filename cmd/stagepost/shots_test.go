@@ -72,7 +72,7 @@ webhooks:
 
 	mary := s.submit("ann", depositor.manifest(s.dir, 5, "st-mary.checkm", false), "--note", "registers of St. Mary")
 	s.reach(mary, "Failed")
-	failed := s.child(mary, "Failed")
+	failed, stored := s.child(mary, "Failed"), s.child(mary, "Completed")
 	john := s.submit("ben", depositor.manifest(s.dir, 8, "st-john.checkm", true))
 	paul := s.submit("ann", depositor.manifest(s.dir, 3, "st-paul.checkm", true), "--priority", "80")
 	s.reach(john, "Processing")
@@ -108,7 +108,7 @@ webhooks:
 		"web-queues=/queues", "web-holds=/holds", "web-locks=/locks", "web-workers=/workers", "web-messages=/outbox",
 		"web-audit=/audit", "web-fixity=/fixity", "web-lifecycles=/lifecycles", "web-lifecycle=/lifecycles/ingest.job",
 		"web-flow=/jobs/"+string(flow), "web-compute=/compute", "web-compute-new=/compute/new",
-		"web-compute-job="+computePage, "web-log="+computePage+"/log", "web-archive=/archive",
+		"web-compute-job="+computePage, "web-log=/jobs/"+string(stored)+"/log", "web-archive=/archive",
 		"web-archive-course=/archive/campus/5", "web-copies=/jobs/"+string(archives.Jobs[0].ID)+"/copies")
 }
 

@@ -93,19 +93,6 @@ func TestOnlyRetriesThatCanSucceed(t *testing.T) {
 	}
 }
 
-// printed is the report of a batch for the screenshots.
-func printed() client.BatchReport {
-	return client.BatchReport{State: "Failed", Filename: "letters.checkm", Submitter: "Ann Example",
-		Profile: "manuscripts", Expected: 3, Completed: 2, Failed: 1, Submitted: time.Now().Add(-time.Hour),
-		Summary: "One of your three objects was not stored.", Next: "Correct it and hand it in again.",
-		Jobs: []client.JobReport{{Job: "ing_1", State: "Completed", Outcome: "ok", Title: "Letter to Anna, 1857",
-			ARK: "ark:/99999/fk4a", Version: 1}, {Job: "ing_2", State: "Completed", Outcome: "ok",
-			Title: "Map of the postal routes", ARK: "ark:/99999/fk4b", Version: 2},
-			{Job: "ing_3", State: "Failed", Outcome: "failed", Title: "Diary of a journey",
-				Reason: "A file is missing.",
-				Next:   "Put it on your server, then try the object again.", Message: "diary/page-7.tif: status 404"}}}
-}
-
 // TestBrowser runs scripts/browser/ingest.mjs.
 func TestBrowser(t *testing.T) {
 	of := hostile()
