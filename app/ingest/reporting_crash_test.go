@@ -92,15 +92,17 @@ func (r *reaper) passRead(name string) bool {
 	})
 }
 
-// follows reports whether a read comes after a change in every run: each commit wakes deliveries, a settled message
-// wakes those of its topic, and a step reads its batch and its jobs. Other reads were only late.
+// follows reports whether a read comes after a change in every run: a commit with messages wakes deliveries, a settled
+// message wakes those of its topic, and a step reads its batch and its jobs. Other reads were only late: the first
+// searches for messages, which begin with the process, may come after the report has begun.
 func follows(read, change string) bool {
 	_, read, _ = strings.Cut(read, " ")
 	switch {
 	case read == "claim":
 		return strings.HasPrefix(change, "commit update")
 	case strings.HasPrefix(read, "take"):
-		return strings.HasPrefix(change, "commit") || read == "take mail"
+		silent := strings.HasPrefix(change, "commit report") || strings.HasPrefix(change, "commit update")
+		return !silent && (strings.HasPrefix(change, "commit") || read == "take mail")
 	}
 	return strings.HasPrefix(change, "commit report") || strings.HasPrefix(change, "commit update")
 }
