@@ -237,6 +237,8 @@ func TestLocksOfEndedJobsAreShownAsLeft(t *testing.T) {
 // removes directories of its own. Control: TestLocksOfEndedJobsAreShownAsLeft.
 func TestOnlyTheLeaderEndsLocks(t *testing.T) {
 	w := start(t)
+	w.App.stop() // its own sweep, as the leader, would end the lock
+	w.wait.Wait()
 	want := inventory.Want{Kind: inventory.ObjectLock, Name: "ark:/99999/fk4left", Note: "test"}
 	if _, err := w.inventory.Take(t.Context(), inventory.Taker{Job: "ing_nobody", Epoch: 9}, want); err != nil {
 		t.Fatal(err)
