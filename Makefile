@@ -9,6 +9,11 @@ GO ?= go
 INPUTS ?= 500x
 LONG_INPUTS ?= 5000x
 
+# The program, its tests and the linters are compiled with the same flags, those of a release, so that each package is
+# compiled once. The race detector needs cgo.
+export CGO_ENABLED = 0
+export GOFLAGS = -trimpath
+
 # Packages with pages of their own, which have tests in a browser.
 PAGES = ./web/access ./app/archive/http ./app/compute/http ./app/flowfile/http ./app/ingest/http
 
@@ -20,6 +25,9 @@ RACE = ./store/sqlite/... ./engine/... ./store/mem ./store/internal/... ./worker
 RACE_LONG = ./store/crash/... ./store/storetest ./flow/... ./server/... ./client/... ./cli/... \
 	./host/... ./examples/... ./app/ingest/cli ./app/ingest/http ./app/flowfile/http ./app/bulk/... ./app/compute ./app/compute/http \
 	./app/compute/orchestrator/client ./app/compute/orchestrator/detect ./app/compute/orchestrator/wire/... ./edge/httpguard
+
+# Lists the folders of packages, in the order of the arguments.
+FOLDERS = $(GO) list -f '{{$$d := slice .Dir (len .Module.Dir)}}.{{or $$d "/"}}'
 
 # Tests of one goroutine at a time, which take minutes with the race detector: the stage before runs them without it.
 NO_RACE = PowerCut|TestCrashWithLog$$|TestCrash$$|TestConnectionLoss|TestLines|TestFlipped|TestCosts|TestLogOfNewDatabaseIsCut|TestDamagedLogIsRefused|TestFsck$$|TestSearch$$|TestVerify|TestEdited
@@ -94,14 +102,14 @@ help:
 	@echo "make market     measure beside other systems (see docs/performance.md)"
 
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/stagepost ./cmd/stagepost
+	$(GO) build -o bin/stagepost ./cmd/stagepost
 
 demo: build
 	bin/stagepost demo
 
 transcript:
 	mkdir -p transcript
-	CGO_ENABLED=0 $(GO) test -trimpath -count=1 ./cmd/stagepost -run 'TestQuickStarts$$' -transcript "$$PWD/transcript"
+	$(GO) test -count=1 ./cmd/stagepost -run 'TestQuickStarts$$' -transcript "$$PWD/transcript"
 
 tools:
 	@scripts/tools
@@ -127,15 +135,17 @@ lint: build
 # loads all of them, the libraries too. make soak builds the program for every system.
 darwin:
 	@GOBIN="$$PWD/bin" $(GO) install golang.org/x/tools/cmd/deadcode@v0.52.0
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 bin/deadcode ./cmd/stagepost >bin/deadcode.darwin
+	GOOS=darwin GOARCH=arm64 bin/deadcode ./cmd/stagepost >bin/deadcode.darwin
 
 # The first time takes minutes; later ones use the build cache.
 targets:
-	@for t in $(TARGETS); do echo "build for $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build -trimpath -o /dev/null ./cmd/stagepost || exit 1; done
+	@for t in $(TARGETS); do echo "build for $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build -o /dev/null ./cmd/stagepost || exit 1; done
 
 # The last packages in order of name take minutes, most of it waiting for servers: one of them runs beside others earlier.
+# Of the packages that the race detector watches, only the tests that it leaves out run here.
 tests: build
-	scripts/test ./api/... ./app/... ./store/zookeeper/internal/queue ./...
+	scripts/test $$($(FOLDERS) ./api/... ./app/... ./store/zookeeper/internal/queue ./... | grep -vxFf <($(FOLDERS) $(RACE)))
+	scripts/test -run '$(NO_RACE)' $(RACE)
 
 # The description of the API is enough for clients: TypeScript types are made from it and used.
 typescript: build
@@ -153,7 +163,7 @@ screenshots: browser-packages
 	$(GO) test -p 1 ./cmd/stagepost ./web/access -run TestScreenshots -shots docs
 
 race:
-	scripts/test $(WATCHED) -skip '$(NO_RACE)' $(RACE)
+	CGO_ENABLED=1 scripts/test $(WATCHED) -skip '$(NO_RACE)' $(RACE)
 
 # What the README and the examples show.
 shows: build
@@ -168,8 +178,8 @@ cluster:
 	scripts/test ./app/compute/slurm -run Cluster -slurm
 
 soak: check targets
-	@scripts/test $(WATCHED) ./store/postgres ./store/zookeeper/...
-	@scripts/test $(WATCHED) -skip '$(NO_RACE)' $(RACE_LONG)
+	@CGO_ENABLED=1 scripts/test $(WATCHED) ./store/postgres ./store/zookeeper/...
+	@CGO_ENABLED=1 scripts/test $(WATCHED) -skip '$(NO_RACE)' $(RACE_LONG)
 	@scripts/soak <<<"$$SOAK"
 	@scripts/fuzz $(LONG_INPUTS)
 	@$(MAKE) market-check

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -290,6 +292,13 @@ var imports = struct {
 func compiles(t *testing.T, program string) error {
 	t.Helper()
 	if imports.from == nil {
+		if build.Default.GOROOT == "" { // the test was compiled with -trimpath
+			out, err := exec.Command("go", "env", "GOROOT").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			build.Default.GOROOT = strings.TrimSpace(string(out))
+		}
 		imports.fset = token.NewFileSet()
 		imports.from = importer.ForCompiler(imports.fset, "source", nil)
 	}

@@ -138,7 +138,7 @@ var (
 	wantedCode = regexp.MustCompile(`# exit code (\d+)`)
 	lasting    = regexp.MustCompile(`^(stagepost serve|stagepost demo campus|python3 -m http\.server)\b`)
 	printedARK = regexp.MustCompile(`ark:/\d+/\w+`)
-	greeted    = regexp.MustCompile(`(?s)127\.0\.0\.1.*, data in\s+\S+\s|Serving HTTP|authority .*root `)
+	greeted    = regexp.MustCompile(`(?s)127\.0\.0\.1.*, data\s+in\s+\S+\s|Serving HTTP|authority\s.*root\s`)
 	standIn    = regexp.MustCompile(`\b(ID|BATCH|ARK|JOB)\b`)
 )
 
@@ -333,5 +333,9 @@ func (r *reader) serve(line string) {
 		r.saw(line, greeting.String())
 	case <-ended:
 		r.Fatal(fmt.Errorf("%s ended", line))
+	case <-time.After(time.Minute):
+		_ = cmd.Process.Kill()
+		<-ended
+		r.Fatal(fmt.Errorf("%s printed no greeting within a minute, but this:\n%s", line, greeting.String()))
 	}
 }

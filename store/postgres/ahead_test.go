@@ -104,14 +104,20 @@ func TestAlone(t *testing.T) {
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	_, err = conn.Exec(t.Context(), "LISTEN "+channel)
 	check(t, err)
+	a := openStore(t, database, Options{CallerTime: true, LeadEvery: 20 * time.Millisecond})
+	// A server announces itself whenever its listener has a new connection, on a busy machine more than once.
 	notified := func() string {
 		t.Helper()
-		n, err := conn.WaitForNotification(t.Context())
-		check(t, err)
-		return n.Payload
+		within, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for {
+			n, err := conn.WaitForNotification(within)
+			check(t, err)
+			if n.Payload != mustPayload(a) {
+				return n.Payload
+			}
+		}
 	}
-	a := openStore(t, database, Options{CallerTime: true, LeadEvery: 20 * time.Millisecond})
-	notified() // a listens
 	wait := func(others bool) {
 		t.Helper()
 		for a.others.Load() != others {
@@ -133,8 +139,7 @@ func TestAlone(t *testing.T) {
 	}
 	wait(true)
 	create()
-	if got := notified(); got == mustPayload(b) || got == mustPayload(a) {
-		t.Errorf("no hints in %s", got)
+	for notified() == mustPayload(b) {
 	}
 	closeStore(t, b)
 	wait(false)
