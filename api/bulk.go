@@ -17,7 +17,9 @@ type Bulk struct {
 	Parent   job.ID              `json:"parent,omitempty"`
 	Tag      string              `json:"tag,omitempty"`
 	Causes   []string            `json:"causes,omitempty"`
-	Before   time.Time           `json:"before,omitzero"` // last changed before
+	Worker   string              `json:"worker,omitempty"` // claimed by a worker whose name begins with it
+	Ended    *bool               `json:"ended,omitempty"`  // no filter on its own
+	Before   time.Time           `json:"before,omitzero"`  // last changed before
 
 	Event    lifecycle.Event `json:"event"`
 	Priority *int            `json:"priority,omitempty"` // 0..99, for the event priority and no other

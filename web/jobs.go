@@ -235,15 +235,18 @@ func totalOf(kinds Kinds, q url.Values, rows []job.Tally) string {
 
 func fits(wanted []string, got string) bool { return len(wanted) == 0 || slices.Contains(wanted, got) }
 
-// actsOn gives pages the filters of a list. Without a filter there are none: nothing acts on all jobs of a server.
+// actsOn gives pages the filters of a list. There are none if they would act on other jobs than the list has: with a
+// filter that the pages do not take, and without a filter, because nothing acts on all jobs of a server.
 func actsOn(pages []server.Link, filter url.Values) (all []server.Link) {
-	q := url.Values{}
-	for _, name := range []string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause"} {
-		if v := filter[name]; len(v) > 0 {
-			q[name] = v
+	q := maps.Clone(filter)
+	maps.DeleteFunc(q, func(name string, v []string) bool { return len(v) == 0 || name == "order" || name == "limit" })
+	for name := range q {
+		if !slices.Contains([]string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause", "worker",
+			"ended"}, name) {
+			return nil
 		}
 	}
-	if len(q) == 0 {
+	if len(q) == 0 || len(q) == 1 && q.Has("ended") {
 		return nil
 	}
 	for _, l := range pages {

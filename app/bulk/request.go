@@ -24,9 +24,10 @@ const (
 // check refuses an invalid request. The error is of kind Invalid.
 func (a *App) check(r *Request) error {
 	wrong := func(format string, args ...any) error { return job.Errorf(job.Invalid, "bulk", "", format, args...) }
-	if len(r.Kinds)+len(r.States)+len(r.Outcomes)+len(r.Causes) == 0 && r.Group+r.Owner+string(r.Parent)+r.Tag == "" &&
-		r.Before.IsZero() {
-		return wrong("a filter is required: kinds, states, outcomes, group, owner, parent, tag, causes or before")
+	if len(r.Kinds)+len(r.States)+len(r.Outcomes)+len(r.Causes) == 0 &&
+		r.Group+r.Owner+string(r.Parent)+r.Tag+r.Worker == "" && r.Before.IsZero() {
+		return wrong("a filter is required: kinds, states, outcomes, group, owner, parent, tag, causes, worker or " +
+			"before")
 	}
 	for name, n := range map[string]int{"kinds": len(r.Kinds), "states": len(r.States), "outcomes": len(r.Outcomes),
 		"causes": len(r.Causes)} {
@@ -35,7 +36,7 @@ func (a *App) check(r *Request) error {
 		}
 	}
 	for name, text := range map[string]string{"group": r.Group, "owner": r.Owner, "parent": string(r.Parent),
-		"tag": r.Tag} {
+		"tag": r.Tag, "worker": r.Worker} {
 		if len(text) > maxText {
 			return wrong("%s is longer than %d bytes", name, maxText)
 		}
@@ -140,7 +141,7 @@ func query(r *Request, before time.Time, n int) job.Query {
 	}
 	return job.Query{
 		Kinds: r.Kinds, States: r.States, Outcomes: r.Outcomes, Group: r.Group, Owner: r.Owner, Parent: r.Parent,
-		Tag: r.Tag, Causes: r.Causes,
+		Tag: r.Tag, Causes: r.Causes, Worker: r.Worker, Ended: r.Ended,
 		Before: before, Oldest: true, Limit: n,
 	}
 }

@@ -19,8 +19,8 @@ import (
 //go:embed pages
 var files embed.FS
 
-// filters are the parameters of the list of jobs that a bulk takes, too.
-var filters = []string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause"}
+// filters are the parameters of the list of jobs that a bulk takes, too. Those of web.actsOn are the same.
+var filters = []string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause", "worker", "ended"}
 
 // pageView is what the page about a bulk that is to be started shows.
 type pageView struct {
@@ -143,7 +143,14 @@ func bulkOf(q url.Values) (b api.Bulk, err error) {
 		return q.Get(name)
 	}
 	b = api.Bulk{Group: single("group"), Owner: single("owner"), Parent: job.ID(single("parent")), Tag: single("tag"),
-		Causes: q["cause"]}
+		Causes: q["cause"], Worker: single("worker")}
+	if text := single("ended"); text != "" && err == nil {
+		var ended bool
+		if ended, err = strconv.ParseBool(text); err != nil {
+			err = job.Errorf(job.Invalid, "bulk", "", "ended must be true or false, not %.40q", text)
+		}
+		b.Ended = &ended
+	}
 	for _, k := range q["kind"] {
 		b.Kinds = append(b.Kinds, job.Kind(k))
 	}
