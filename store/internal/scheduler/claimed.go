@@ -178,9 +178,9 @@ func (q *Queue) addClaim(e *entry, worker string) {
 	e.claims = q.workers.of(claimsKey{worker, e.lane.Kind}, q.loading.entries == nil)
 	e.claims.add(e)
 	if q.loading.entries != nil {
-		q.claimed.Push(e)
+		e.lane.times.claimed.Push(e)
 	} else {
-		heap.Push(&q.claimed, e)
+		heap.Push(&e.lane.times.claimed, e)
 	}
 }
 
@@ -189,7 +189,7 @@ func (q *Queue) dropClaim(e *entry) {
 	if e.claims == nil {
 		return
 	}
-	heap.Remove(&q.claimed, int(e.held))
+	heap.Remove(&e.lane.times.claimed, int(e.held))
 	e.claims.drop(e)
 	e.claims = nil
 }
@@ -201,7 +201,7 @@ func (q *Queue) renewClaim(e *entry, until int64, worker string) {
 		return
 	case e.claims != nil && e.claims.worker == worker:
 		e.until = until
-		heap.Fix(&q.claimed, int(e.held))
+		heap.Fix(&e.lane.times.claimed, int(e.held))
 		return
 	}
 	q.dropClaim(e)
@@ -240,7 +240,8 @@ func (q *Queue) ClaimedBy(worker string, kind job.Kind, from int64, step, n int)
 	return all
 }
 
-// Overdue returns up to n jobs of the kinds (none: of all) whose claim or time in their state had ended at a time.
+// Overdue returns up to n jobs of the kinds (none: of all) whose claim or time in their state had ended at a time. It
+// visits no job of another kind.
 func (q *Queue) Overdue(now time.Time, kinds []job.Kind, n int) (ids []job.ID) {
 	at := micro(now)
 	lost := func(e *entry) bool { return e.claims != nil && e.until != 0 && e.until <= at }
@@ -249,12 +250,25 @@ func (q *Queue) Overdue(now time.Time, kinds []job.Kind, n int) (ids []job.ID) {
 			return false
 		}
 		q.visits++
-		if is && (len(kinds) == 0 || slices.Contains(kinds, e.lane.Kind)) {
+		if is {
 			ids = append(ids, e.id)
 		}
 		return true
 	}
-	q.claimed.each(at, func(e *entry) bool { return add(e, lost(e)) })
-	q.timers.each(at, func(e *entry) bool { return add(e, !lost(e)) })
+	of := func(t *times) {
+		t.claimed.each(at, func(e *entry) bool { return add(e, lost(e)) })
+		t.timers.each(at, func(e *entry) bool { return add(e, !lost(e)) })
+	}
+	if len(kinds) == 0 {
+		for _, t := range q.times {
+			of(t)
+		}
+		return ids
+	}
+	for i, k := range kinds {
+		if t := q.times[k]; t != nil && !slices.Contains(kinds[:i], k) {
+			of(t)
+		}
+	}
 	return ids
 }

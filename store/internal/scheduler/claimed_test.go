@@ -123,7 +123,7 @@ func TestClaimsByWorker(t *testing.T) {
 			}
 		}
 		for _, w := range c.q.workers.all {
-			if len(w.parts) != 1 || len(w.parts[0]) > 0 || len(c.q.claimed.entries) > 0 {
+			if len(w.parts) != 1 || len(w.parts[0]) > 0 || len(c.q.timesOf(w.kind).claimed.entries) > 0 {
 				t.Fatalf("after all claims: %d parts of %s", len(w.parts), w.worker)
 			}
 		}
@@ -175,6 +175,35 @@ func TestCostOfClaims(t *testing.T) {
 		}
 		if visits := q.Visits() - before; visits > 50 {
 			t.Errorf("%s: %d visits for 20 claims", name, visits)
+		}
+	}
+}
+
+// TestOverdueOfKind: a search for the overdue jobs of a kind visits none of another kind, neither one whose claim has
+// ended nor one that has expired. The control is the search in all kinds.
+func TestOverdueOfKind(t *testing.T) {
+	q := New()
+	for i := range 2000 {
+		j := job.Job{ID: job.ID(fmt.Sprint("j", i)), Number: int64(i + 1), Kind: "other",
+			Position: lifecycle.Position{State: "A"}, Entered: start}
+		if i%2 == 0 {
+			j.Worker, j.Until = "w", start
+		} else {
+			j.Expires = start
+		}
+		if i >= 1990 {
+			j.Kind = "k"
+		}
+		q.Put(nil, &j)
+	}
+	for _, c := range []struct {
+		kinds           []job.Kind
+		n, want, visits int
+	}{{[]job.Kind{"k", "none", "k"}, 100, 10, 10}, {nil, 5000, 2000, 2000}} {
+		before := q.Visits()
+		got := q.Overdue(start, c.kinds, c.n)
+		if visits := int(q.Visits() - before); len(got) != c.want || visits != c.visits {
+			t.Errorf("of %v: %d jobs, %d visits", c.kinds, len(got), visits)
 		}
 	}
 }

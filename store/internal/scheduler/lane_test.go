@@ -59,13 +59,13 @@ func TestClaimedJobs(t *testing.T) {
 		q.Put(record(id, "w"), record(id, ""))
 	}
 	q.Put(record("a", ""), record("a", "w"))
-	for i, e := range q.claimed.entries {
+	for i, e := range q.timesOf("k").claimed.entries {
 		if int(e.held) != i {
 			t.Errorf("%s is not where its index is", e.id)
 		}
 	}
 	want := []Claimed{{"a", 'a'}, {"c", 'c'}}
-	if got := q.ClaimedBy("w", "k", 0, 1, 9); !slices.Equal(got, want) || len(q.claimed.entries) != 2 {
+	if got := q.ClaimedBy("w", "k", 0, 1, 9); !slices.Equal(got, want) || len(q.timesOf("k").claimed.entries) != 2 {
 		t.Errorf("%v are claimed, want %v", got, want)
 	}
 }

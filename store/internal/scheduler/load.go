@@ -51,7 +51,7 @@ func (q *Queue) Load(j *job.Job) {
 		l.elders = append(l.elders, aged[*entry]{e.age(), e})
 	}
 	if e.timer = micro(j.Expires); e.timer != 0 {
-		q.timers.Push(e)
+		l.times.timers.Push(e)
 	}
 }
 
@@ -65,8 +65,9 @@ func (q *Queue) Loaded() {
 	}
 	q.loading, q.last = loading{}, nil
 	heap.Init(&q.delayed)
-	heap.Init(&q.timers)
-	heap.Init(&q.claimed)
+	for _, t := range q.times {
+		t.init()
+	}
 	q.workers.sort()
 	for _, l := range q.lanes {
 		l.tally = nil

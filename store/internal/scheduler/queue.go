@@ -28,9 +28,8 @@ type Queue struct {
 	ofKind     map[job.Kind]map[*lane]struct{} // the same, by kind
 	now        int64                           // of the last claim or peek, microseconds since 1970
 	delayed    byTime                          // unclaimed, not due yet, as far as is known
-	timers     byTime                          // by Expires
-	claimed    byTime                          // claimed, by the end of the claim
-	workers    claimIndex                      // the same, by worker
+	times      map[job.Kind]*times             // those that are claimed or expire, by kind
+	workers    claimIndex                      // those that are claimed, by worker
 	turns      map[string]*turn                // by owner
 	turn       int64                           // number of jobs granted
 	tally      map[tallyKey]*tally
@@ -94,8 +93,8 @@ type entry struct {
 	aside    *hold         // by which the entry is set aside, or nil
 	slot     int32         // index in the lane's heap, or -1
 	late     int32         // index in delayed, or -1
-	held     int32         // index in claimed, or -1
-	tick     int32         // index in timers, or -1
+	held     int32         // index in the claimed ones of the lane's times, or -1
+	tick     int32         // index in their timers, or -1
 	children int32         // that came in while the job was there
 	priority int16
 	claimed  bool
@@ -111,8 +110,7 @@ func New() *Queue {
 		entries: map[job.ID]*entry{}, kindStates: map[job.KindState]*kindState{}, states: map[*state]struct{}{},
 		lanes: map[laneKey]*lane{}, ofKind: map[job.Kind]map[*lane]struct{}{},
 		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int32 { return &e.late }},
-		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int32 { return &e.tick }},
-		claimed: byTime{key: func(e *entry) int64 { return e.until }, at: func(e *entry) *int32 { return &e.held }},
+		times:   map[job.Kind]*times{},
 		workers: claimIndex{byKey: map[claimsKey]*workerClaims{}},
 		turns:   map[string]*turn{}, tally: map[tallyKey]*tally{},
 		sets: map[string]*tagSet{}, suspect: map[*entry]struct{}{}, limits: map[job.Kind][]*limit{},
@@ -219,17 +217,18 @@ func (q *Queue) renew(e *entry, j *job.Job) {
 
 // setTimer sets the time at which the state of a job ends; zero: never.
 func (q *Queue) setTimer(e *entry, at int64) {
+	timers := &e.lane.times.timers
 	switch was := e.timer; {
 	case was == at && (e.tick >= 0) == (at != 0):
 	case e.tick >= 0 && at != 0:
 		e.timer = at
-		heap.Fix(&q.timers, int(e.tick))
+		heap.Fix(timers, int(e.tick))
 	case e.tick >= 0:
-		heap.Remove(&q.timers, int(e.tick))
+		heap.Remove(timers, int(e.tick))
 		e.timer = 0
 	default:
 		e.timer = at
-		heap.Push(&q.timers, e)
+		heap.Push(timers, e)
 	}
 }
 
@@ -327,7 +326,7 @@ func (q *Queue) newLane(key laneKey) *lane {
 		q.turns[key.owner] = t
 	}
 	t.lanes++
-	l := &lane{laneKey: key, turn: t, slot: -1}
+	l := &lane{laneKey: key, turn: t, times: q.timesOf(key.Kind), slot: -1}
 	q.lanes[key] = l
 	if q.ofKind[key.Kind] == nil {
 		q.ofKind[key.Kind] = map[*lane]struct{}{}
@@ -369,8 +368,10 @@ func (q *Queue) NextDue() time.Time {
 	if len(q.delayed.entries) > 0 {
 		at = q.delayed.entries[0].due
 	}
-	if len(q.timers.entries) > 0 {
-		at = earlier(at, q.timers.entries[0].timer)
+	for _, t := range q.times {
+		if len(t.timers.entries) > 0 {
+			at = earlier(at, t.timers.entries[0].timer)
+		}
 	}
 	if at == 0 {
 		return time.Time{}
