@@ -73,5 +73,5 @@ type Tally struct {
 	Group   string          `json:"group"`
 	Jobs    int64           `json:"jobs"`
 	Claimed int64           `json:"claimed"` // of these, claimed by a worker
-	Bytes   int64           `json:"bytes"`   // of these, the sum of the known ones
+	Bytes   int64           `json:"bytes"`   // of these, the sum of the known ones, at most 2^63-1
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -43,7 +44,8 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
 			i = len(q.States) - 1
 		}
 		for _, sum := range []*api.QueueTotal{&q.States[i], &q.Total} {
-			sum.Jobs, sum.Claimed, sum.Bytes = sum.Jobs+t.Jobs, sum.Claimed+t.Claimed, sum.Bytes+t.Bytes
+			sum.Jobs, sum.Claimed = sum.Jobs+t.Jobs, sum.Claimed+t.Claimed
+			sum.Bytes += min(t.Bytes, math.MaxInt64-sum.Bytes)
 		}
 	}
 	slices.SortFunc(q.Rows, func(a, b job.Tally) int {

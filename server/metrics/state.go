@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -247,7 +248,8 @@ func (s *state) collectJobs(ctx context.Context, from *Sources, put Putter) erro
 			at.group = Other
 		}
 		sum := sums[at]
-		sum.Jobs, sum.Claimed, sum.Bytes = sum.Jobs+t.Jobs, sum.Claimed+t.Claimed, sum.Bytes+t.Bytes
+		sum.Jobs, sum.Claimed = sum.Jobs+t.Jobs, sum.Claimed+t.Claimed
+		sum.Bytes += min(t.Bytes, math.MaxInt64-sum.Bytes)
 		sums[at] = sum
 		if t.Jobs > 0 && at.stage != string(lifecycle.End) {
 			places[job.KindState{Kind: t.Kind, State: t.State}] = true

@@ -7,10 +7,12 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/rules"
+	"github.com/stagepost/stagepost/store/internal/sizes"
 )
 
 // final is a job as the transaction leaves it, with what is written for it.
@@ -300,8 +302,9 @@ const putClock = `INSERT INTO clock VALUES (1, $1, $2, $3) ON CONFLICT (one) DO 
 
 // tallied are the counts of a kind, state and group.
 type tallied struct {
-	kind, state, group    string
-	jobs, claimed, amount int64
+	kind, state, group string
+	jobs, claimed      int64
+	amount             sizes.Sum
 }
 
 func (b *batch) writeTallies(p *pgx.Batch, o *outcome) {
@@ -313,7 +316,8 @@ func (b *batch) writeTallies(p *pgx.Batch, o *outcome) {
 			t = &tallied{kind: key[0], state: key[1], group: key[2]}
 			sums[key] = t
 		}
-		t.jobs, t.amount = t.jobs+n, t.amount+n*j.Bytes
+		t.jobs += n
+		t.amount.Add(n * j.Bytes)
 		if j.Claimed() {
 			t.claimed += n
 		}
@@ -329,7 +333,7 @@ func (b *batch) writeTallies(p *pgx.Batch, o *outcome) {
 	}
 	var rows []tallied
 	for _, t := range sums {
-		if t.jobs != 0 || t.claimed != 0 || t.amount != 0 {
+		if t.jobs != 0 || t.claimed != 0 || t.amount != (sizes.Sum{}) {
 			rows = append(rows, *t)
 		}
 	}
@@ -341,7 +345,7 @@ func (b *batch) writeTallies(p *pgx.Batch, o *outcome) {
 	})
 	p.Queue(`INSERT INTO tally AS t (kind, state, grp, slot, jobs, claimed, bytes)
  SELECT v.kind, v.state, v.grp, $7, v.jobs, v.claimed, v.bytes
- FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+ FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::numeric[])
   AS v (kind, state, grp, jobs, claimed, bytes)
  ON CONFLICT (kind, state, grp, slot) DO UPDATE SET jobs = t.jobs + excluded.jobs,
   claimed = t.claimed + excluded.claimed, bytes = t.bytes + excluded.bytes`,
@@ -350,7 +354,8 @@ func (b *batch) writeTallies(p *pgx.Batch, o *outcome) {
 		values(rows, func(t *tallied) string { return t.group }),
 		values(rows, func(t *tallied) int64 { return t.jobs }),
 		values(rows, func(t *tallied) int64 { return t.claimed }),
-		values(rows, func(t *tallied) int64 { return t.amount }), b.s.slot)
+		values(rows, func(t *tallied) pgtype.Numeric { return pgtype.Numeric{Int: t.amount.Big(), Valid: true} }),
+		b.s.slot)
 }
 
 func (b *batch) writeTurns(p *pgx.Batch) {

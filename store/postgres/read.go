@@ -135,7 +135,8 @@ func (s *Store) Count(ctx context.Context) (tallies []job.Tally, err error) {
 			t.Kind, t.State = job.Kind(pg.Original(string(t.Kind))), lifecycle.State(pg.Original(string(t.State)))
 			t.Group = pg.Original(t.Group)
 			return t, err
-		}, `SELECT kind, state, grp, sum(jobs)::bigint, sum(claimed)::bigint, sum(bytes)::bigint FROM tally
+		}, `SELECT kind, state, grp, sum(jobs)::bigint, sum(claimed)::bigint,
+ least(sum(bytes), 9223372036854775807)::bigint FROM tally
  GROUP BY kind, state, grp HAVING sum(jobs) <> 0`)
 		return err
 	})

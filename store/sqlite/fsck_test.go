@@ -6,6 +6,7 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/internal/sizes"
 )
 
 // damages are statements that spoil what the workload left, the message of fsck for each, and whether it can be
@@ -93,7 +94,9 @@ func TestFsckMemory(t *testing.T) {
 	s := openStore(t, t.TempDir(), Options{})
 	create(t, s, "tst_1", "tst_2")
 	s.lines.apply([]lineChange{{n: 1, line: line{kind: 1, state: 99}}})
-	s.ledger.LoadTally(job.Tally{Kind: "storetest.step", State: "Done", Jobs: 3, Bytes: 5})
+	var bytes sizes.Sum
+	bytes.Add(5)
+	s.ledger.LoadEnded(job.KindState{Kind: "storetest.step", State: "Done"}, "", 3, bytes)
 	report, err := s.Fsck(t.Context(), lives, true)
 	if err != nil || !says(&report, "listed wrongly") || !says(&report, "3 jobs too many counted") ||
 		!says(&report, "5 bytes too many counted") {

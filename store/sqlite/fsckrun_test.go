@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/internal/sizes"
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
@@ -163,7 +164,7 @@ func rebuildDuringCommits(t *testing.T, o Options) {
 	moved(t, s, "tst_0", "cancel", "delete")
 	moved(t, s, "tst_1", "cancel")
 	s.lines.apply([]lineChange{{n: 7, line: line{kind: 1, state: 99}}})
-	s.ledger.LoadTally(job.Tally{Kind: "storetest.step", State: "Done", Jobs: 3})
+	s.ledger.LoadEnded(job.KindState{Kind: "storetest.step", State: "Done"}, "", 3, sizes.Sum{})
 	b, err := s.rebuilt(t.Context())
 	if err != nil {
 		t.Fatal(err)

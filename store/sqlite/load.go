@@ -185,7 +185,8 @@ func (l *loader) records(cs []*conn.Conn) error {
 	}
 	l.ledger.Loaded()
 	for k, count := range l.ended {
-		l.ledger.LoadTally(l.names.ended(k, count))
+		at, group := l.names.ended(k)
+		l.ledger.LoadEnded(at, group, count.jobs, count.bytes)
 	}
 	for kind, last := range l.last {
 		l.ledger.LoadNumber(job.Kind(l.names.words.value(int64(kind))), last)
@@ -210,7 +211,9 @@ func (l *loader) add(p *part) {
 	}
 	for k, count := range p.ended {
 		n := l.ended[k]
-		l.ended[k] = endedCount{n.jobs + count.jobs, n.bytes + count.bytes}
+		n.jobs += count.jobs
+		n.bytes.Join(count.bytes)
+		l.ended[k] = n
 	}
 	for kind, last := range p.last {
 		l.last[kind] = max(l.last[kind], last)
@@ -227,8 +230,7 @@ func (l *loader) entry(e *entry) {
 		if v.group == unnumbered {
 			k.text = j.Group
 		}
-		n := l.ended[k]
-		l.ended[k] = endedCount{n.jobs + 1, n.bytes + j.Bytes}
+		l.ended[k] = l.ended[k].add(j.Bytes)
 		return
 	}
 	l.ledger.Load(&j)

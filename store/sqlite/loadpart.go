@@ -7,6 +7,7 @@ import (
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/internal/sizes"
 )
 
 // loadMade and loadNow are read side by side: both tables have one row per job, in the same order. Columns that a
@@ -48,7 +49,17 @@ type endedKey struct {
 	text               string
 }
 
-type endedCount struct{ jobs, bytes int64 }
+type endedCount struct {
+	jobs  int64
+	bytes sizes.Sum
+}
+
+// add counts one job more.
+func (c endedCount) add(bytes int64) endedCount {
+	c.jobs++
+	c.bytes.Add(bytes)
+	return c
+}
 
 func (p *part) clear() {
 	p.lines, p.live, p.batches, p.err = p.lines[:0], p.live[:0], p.batches[:0], nil
@@ -171,8 +182,7 @@ func (r *partReader) record(p *part) {
 		if v.group == unnumbered {
 			k.text = now.GetText(4)
 		}
-		n := p.ended[k]
-		p.ended[k] = endedCount{n.jobs + 1, n.bytes + now.GetInt(21)}
+		p.ended[k] = p.ended[k].add(now.GetInt(21))
 		return
 	}
 	p.live = append(p.live, liveJob{row: row, parent: int64(v.parent)})
@@ -198,16 +208,14 @@ func (r *partReader) live(j *job.Job) {
 	j.Expires, j.Entered = getTime(now, 16, created), getTime(now, 17, created)
 }
 
-// ended returns the count of ended jobs with their words.
-func (n *names) ended(k endedKey, of endedCount) job.Tally {
-	group := k.text
+// ended returns the words by which ended jobs are counted.
+func (n *names) ended(k endedKey) (at job.KindState, group string) {
+	group = k.text
 	if k.group != unnumbered {
 		group = n.words.value(int64(k.group))
 	}
-	return job.Tally{
-		Kind: job.Kind(n.words.value(int64(k.kind))), State: lifecycle.State(n.words.value(int64(k.state))),
-		Group: group, Jobs: of.jobs, Bytes: of.bytes,
-	}
+	return job.KindState{Kind: job.Kind(n.words.value(int64(k.kind))),
+		State: lifecycle.State(n.words.value(int64(k.state)))}, group
 }
 
 // parts reads the rows from one row on and below another by several readers at once, and calls take with one part of

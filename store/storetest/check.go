@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/stagepost/stagepost/job"
@@ -146,7 +147,7 @@ func (c *checker) tallies(all []job.Job) {
 		if j.Claimed() {
 			t.Claimed++
 		}
-		t.Bytes += j.Bytes
+		t.Bytes += min(j.Bytes, math.MaxInt64-t.Bytes)
 		sums[at] = t
 	}
 	var want []job.Tally

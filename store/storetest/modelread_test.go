@@ -90,7 +90,7 @@ func (m *model) Count(ctx context.Context) ([]job.Tally, error) {
 				t = key
 			}
 			t.Jobs++
-			t.Bytes += j.Bytes
+			t.Bytes += min(j.Bytes, 1<<63-1-t.Bytes)
 			if j.Claimed() {
 				t.Claimed++
 			}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -370,6 +371,7 @@ func listPages(w *harness) {
 var countTests = []test{
 	{"by kind, state and group", countTallies},
 	{"bytes follow the jobs, ended or not", countBytes},
+	{"more bytes than a number can have", countHuge},
 }
 
 func countTallies(w *harness) {
@@ -431,6 +433,45 @@ func countBytes(w *harness) {
 	bytes("ended and opened again", map[lifecycle.State]int64{waiting: 1, failed: 30, stopped: 1 << 40})
 	w.must(w.move(j, "retry", lifecycle.Operator, sets(job.Fields{Bytes: ptr[int64](0)})))
 	bytes("on its way again, with none", map[lifecycle.State]int64{waiting: 1, stopped: 1 << 40})
+}
+
+// countHuge has more jobs of the largest size than the sum of a tally can count, some that have ended and others. The
+// sums are exact again when their sizes are counted without the rest, also in a store that was opened again.
+func countHuge(w *harness) {
+	const fit, more = math.MaxInt64 / job.MostBytes, 10
+	ended := func(j *job.Job) { j.State, j.Outcome, j.Ended = stopped, lifecycle.Cancelled, true }
+	var last []job.Job
+	for made := 0; made < fit+more; made += 500 {
+		var list []job.Created
+		for range min(500, fit+more-made) {
+			list = append(list, w.made(Step, sized(job.MostBytes)), w.made(Step, sized(job.MostBytes), ended))
+		}
+		last = w.create(list...)
+	}
+	bytes := func(what string, want int64) {
+		w.Helper()
+		got := map[lifecycle.State]int64{}
+		for _, t := range w.count() {
+			got[t.State] = t.Bytes
+		}
+		same(w, what, got, map[lifecycle.State]int64{waiting: want, stopped: want})
+	}
+	bytes("more than a number can have", math.MaxInt64)
+	w.restart()
+	bytes("opened again", math.MaxInt64)
+	var changes []job.Change
+	for _, j := range last[:2*more] {
+		changes = append(changes, job.Change{Job: j.ID, Version: j.Version, At: w.now(),
+			Set: job.Fields{Bytes: ptr[int64](0)}})
+	}
+	for _, r := range w.commitAll(changes...) {
+		if r.Err != nil {
+			w.Error(r.Err)
+		}
+	}
+	bytes("without some", fit*job.MostBytes)
+	w.restart()
+	bytes("without some, opened again", fit*job.MostBytes)
 }
 
 // count gives the tallies that are not zero in the order of kind, state and group.

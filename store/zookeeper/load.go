@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/sizes"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/session"
 )
 
@@ -151,29 +152,22 @@ func (l *loader) loadJobs(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	tallies := map[job.Tally]job.Tally{}
 	for _, one := range l.r.rows {
-		l.loadJob(&one.job, tallies)
-	}
-	for _, t := range tallies {
-		l.r.ledger.LoadTally(t)
+		l.loadJob(&one.job)
 	}
 	l.r.ledger.Loaded()
 	return nil
 }
 
 // loadJob adds a job to the queue, or counts it. Rows are in order of creation, so that batches are before their jobs.
-func (l *loader) loadJob(j *job.Job, tallies map[job.Tally]job.Tally) {
+func (l *loader) loadJob(j *job.Job) {
 	if !j.Ended {
 		l.r.ledger.Load(j)
 		return
 	}
-	key := job.Tally{Kind: j.Kind, State: j.State, Group: j.Group}
-	t := tallies[key]
-	t.Kind, t.State, t.Group = key.Kind, key.State, key.Group
-	t.Jobs++
-	t.Bytes += j.Bytes
-	tallies[key] = t
+	var bytes sizes.Sum
+	bytes.Add(j.Bytes)
+	l.r.ledger.LoadEnded(job.KindState{Kind: j.Kind, State: j.State}, j.Group, 1, bytes)
 }
 
 // parts reads the history and the tasks of a job.

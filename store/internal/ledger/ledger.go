@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/rules"
 	"github.com/stagepost/stagepost/store/internal/scheduler"
+	"github.com/stagepost/stagepost/store/internal/sizes"
 )
 
 // Ledger holds the derived state. Call New.
@@ -63,8 +64,10 @@ func (l *Ledger) Follow(before, after *job.Job) {
 	}
 }
 
-// LoadTally adds ended jobs that are only counted.
-func (l *Ledger) LoadTally(t job.Tally) { l.queue.AddEnded(t) }
+// LoadEnded adds ended jobs that are only counted, with the sum of their sizes.
+func (l *Ledger) LoadEnded(at job.KindState, group string, jobs int64, bytes sizes.Sum) {
+	l.queue.AddEnded(at, group, jobs, bytes)
+}
 
 // LoadNumber records that a number of the kind was assigned, to a job that may have been purged.
 func (l *Ledger) LoadNumber(kind job.Kind, number int64) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/sizes"
 )
 
 // Queue is the index. The zero value is not usable; call New.
@@ -68,12 +69,15 @@ type tallyKey struct {
 	group string
 }
 
-type tally struct{ jobs, claimed, bytes int64 }
+type tally struct {
+	jobs, claimed int64
+	bytes         sizes.Sum
+}
 
 // add counts a job n times.
 func (t *tally) add(j *job.Job, n int64) {
 	t.jobs += n
-	t.bytes += n * j.Bytes
+	t.bytes.Add(n * j.Bytes)
 	if j.Claimed() {
 		t.claimed += n
 	}
@@ -232,11 +236,11 @@ func (q *Queue) setTimer(e *entry, at int64) {
 	}
 }
 
-// AddEnded counts ended jobs that are not loaded individually.
-func (q *Queue) AddEnded(n job.Tally) {
-	t := q.tallied(tallyKey{job.KindState{Kind: n.Kind, State: n.State}, n.Group})
-	t.jobs += n.Jobs
-	t.bytes += n.Bytes
+// AddEnded counts ended jobs that are not loaded individually, with the sum of their sizes.
+func (q *Queue) AddEnded(at job.KindState, group string, jobs int64, bytes sizes.Sum) {
+	t := q.tallied(tallyKey{at, group})
+	t.jobs += jobs
+	t.bytes.Join(bytes)
 }
 
 // Drop removes a job that has ended from the counts: its record was purged.
@@ -421,7 +425,7 @@ func (q *Queue) Tally() []job.Tally {
 	all := make([]job.Tally, 0, len(q.tally))
 	for k, t := range q.tally {
 		all = append(all, job.Tally{Kind: k.Kind, State: k.State, Group: k.group, Jobs: t.jobs, Claimed: t.claimed,
-			Bytes: t.bytes})
+			Bytes: t.bytes.Int64()})
 	}
 	return all
 }
