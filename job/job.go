@@ -28,6 +28,14 @@ const (
 // MostName is how many bytes a key or a name has at most: an idempotency key, an owner, a group, an actor, a worker.
 const MostName = 255
 
+// MostText is how many bytes a text by which stores find records has at most: the id, parent, key, owner, group, cause
+// and each tag of a job, the worker of a claim, the name of a task, the key, topic and job of a message, and the texts
+// of a scope. A kind and a state have at most [MostName]. MostScope bounds the texts of a scope together.
+const (
+	MostText  = 800
+	MostScope = 2400
+)
+
 // MostBytes bounds the size of one job, 1 PiB: the tally of 8,000 such jobs still fits.
 const MostBytes = 1 << 50
 

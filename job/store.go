@@ -17,7 +17,10 @@ import (
 // later. Afterwards it returns its result, even if its context has ended: what it claims, takes or creates is the
 // caller's. So a call may last longer than its context: as long as the store tries to write.
 //
-// Texts may have any bytes, and are read as they were written. A store may refuse what is not UTF-8 as Invalid.
+// Texts may have any bytes, and are read as they were written. Those by which records are found have at most
+// [MostText], [MostName] or [MostScope] bytes: a Create, a claim or a hold with a longer one is Invalid, and so is one
+// change of a Commit. Queries may have longer ones. A store may refuse what is not UTF-8 as Invalid, and a text of more
+// than 100 bytes by which records are found if it has the byte 0.
 type Store interface {
 	Jobs
 	Claims

@@ -15,6 +15,7 @@ const (
 	UniqueViolation  = "23505"
 	DivisionByZero   = "22012"
 	DiskFull         = "53100"
+	LimitExceeded    = "54000" // a text that is too long for an index
 	LockNotAvailable = "55P03" // after lock_timeout
 	ReadOnly         = "25006" // a write on a standby, or with default_transaction_read_only
 )

@@ -91,6 +91,8 @@ func wrapped(name string, err error) error {
 	switch {
 	case temporary(err):
 		kind = job.Unavailable
+	case pg.State(err) == pg.LimitExceeded: // texts with bytes that have escapes
+		kind = job.Invalid
 	case pg.State(err) == pg.DiskFull:
 		kind, err = job.Unavailable, fmt.Errorf("%w (%w)", &job.Full{Dir: "the database server", Free: -1}, err)
 	}

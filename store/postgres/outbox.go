@@ -18,7 +18,7 @@ import (
 
 // Hold is part of job.Store.
 func (s *Store) Hold(ctx context.Context, h job.Hold) ([]job.Hold, error) {
-	return s.changeHolds(ctx, "hold", func(w *rules.Writes) error { rules.PutHold(w, h); return nil })
+	return s.changeHolds(ctx, "hold", func(w *rules.Writes) error { return rules.PutHold(w, h) })
 }
 
 // Release is part of job.Store.

@@ -1,8 +1,12 @@
 package storetest
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -18,6 +22,7 @@ var boundsTests = []test{
 	{"a change with a number out of range is Invalid, and the others of the call stay", boundsOfChange},
 	{"a message with a number out of range is Invalid", boundsOfMessage},
 	{"each time is read as it was written", boundsOfTimes},
+	{"a text of the longest length is found, and a longer one is Invalid", boundsOfTexts},
 }
 
 func boundsNoJob(w *harness) {
@@ -246,6 +251,103 @@ func boundsOfTimes(w *harness) {
 		w.moved(w.get(want.ID), lifecycle.Operator, "cancel")
 	}
 	w.sound()
+}
+
+// long returns a text of n bytes that no store can make shorter.
+func long(n int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		sum := sha256.Sum256([]byte(strconv.Itoa(i)))
+		b.WriteString(base64.RawURLEncoding.EncodeToString(sum[:]))
+	}
+	return b.String()[:n]
+}
+
+// boundsOfTexts has texts at their bounds, which each query finds. Of what is beside a text that is longer by a byte,
+// everything is written: another operation, or another change of the call.
+func boundsOfTexts(w *harness) {
+	longest, name := long(job.MostText), long(job.MostName)
+	labels := make([]string, job.MostRequired)
+	for i := range labels {
+		labels[i] = strconv.Itoa(i) + long(99) + "=" + long(100)
+	}
+	full := func(j *job.Job) {
+		j.ID, j.Kind, j.State, j.Key, j.Owner = job.ID(longest), job.Kind(name), lifecycle.State(name), longest, longest
+		j.Group, j.Cause, j.Tags, j.Requires = longest, longest, []string{longest}, labels
+	}
+	one := w.made(Step, full)
+	one.Outbox = []job.Message{{Key: longest, Job: one.Job.ID, Topic: longest, Created: w.clock, Due: w.clock}}
+	j := w.create(one)[0]
+	claim := w.asks(longest, 1, nil)
+	claim.From, claim.Labels = []job.KindState{{Kind: j.Kind, State: j.State}}, labels
+	j = did(w, "claim", func() ([]job.Job, error) { return w.st.Claim(w.Context(), claim) })[0]
+	j = w.must(job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now(),
+		Tasks: []job.Task{{Name: longest, Changed: w.clock}}})
+	scope := job.Scope{Group: longest, Owner: longest, Tag: longest}
+	w.put(scope, time.Time{})
+	w.restart()
+	for _, q := range []job.Query{{Kinds: []job.Kind{j.Kind}, States: []lifecycle.State{j.State}}, {Group: longest},
+		{Owner: longest}, {Key: longest}, {Tag: longest}, {Causes: []string{longest}}, {Worker: longest}} {
+		same(w, fmt.Sprintf("the jobs of %.40v", q), w.list(q), []job.Job{j})
+	}
+	same(w, "its tasks", len(w.tasks(j.ID)), 1)
+	same(w, "its messages", keys(w.messages(j.ID)), []string{longest})
+	same(w, "the hold", w.holds()[0].Scope, scope)
+	more, id, before := longest+"x", j.ID, w.snapshot(j.ID)
+	for what, set := range map[string]func(*job.Created){
+		"id":     func(c *job.Created) { c.Job.ID, c.Event.Job = job.ID(more), job.ID(more) },
+		"kind":   func(c *job.Created) { c.Job.Kind = job.Kind(name + "x") },
+		"state":  func(c *job.Created) { c.Job.State = lifecycle.State(name + "x") },
+		"key":    func(c *job.Created) { c.Job.Key = more },
+		"owner":  func(c *job.Created) { c.Job.Owner = more },
+		"group":  func(c *job.Created) { c.Job.Group = more },
+		"cause":  func(c *job.Created) { c.Job.Cause = more },
+		"tag":    func(c *job.Created) { c.Job.Tags = []string{"a", more} },
+		"worker": func(c *job.Created) { c.Chain = &job.Chain{Worker: more} },
+		"key of a message": func(c *job.Created) {
+			c.Outbox = []job.Message{{Key: more, Job: c.Job.ID, Topic: "mail", Created: w.clock, Due: w.clock}}
+		},
+		"topic of a message": func(c *job.Created) {
+			c.Outbox = []job.Message{{Key: "m", Job: c.Job.ID, Topic: more, Created: w.clock, Due: w.clock}}
+		},
+	} {
+		c := w.made(Step)
+		set(&c)
+		_, err := w.st.Create(w.Context(), w.made(Step), c)
+		if job.KindOf(err) != job.Invalid {
+			w.Errorf("a new job with a longer %s: %v", what, err)
+		}
+	}
+	other := w.step()
+	for what, set := range map[string]func(*job.Change){
+		"group": sets(job.Fields{Group: &more}), "cause": sets(job.Fields{Cause: &more}),
+		"tag":   sets(job.Fields{Tags: []string{more}}),
+		"state": func(c *job.Change) { c.Event, c.To.State = "go", lifecycle.State(name+"x") },
+		"task":  func(c *job.Change) { c.Tasks = []job.Task{{Name: more, Changed: c.At}} },
+		"key of a message": func(c *job.Change) {
+			c.Outbox = []job.Message{{Key: more, Job: id, Topic: "mail", Created: c.At, Due: c.At}}
+		},
+		"worker": func(c *job.Change) { c.Chain = &job.Chain{Worker: more} },
+	} {
+		bad := job.Change{Job: id, Epoch: j.Epoch, Keep: true, At: w.now()}
+		set(&bad)
+		results := w.commitAll(bad, job.Change{Job: other.ID, Version: other.Version, At: w.now(),
+			Set: job.Fields{Message: &what}})
+		if job.KindOf(results[0].Err) != job.Invalid || results[1].Err != nil {
+			w.Errorf("a change with a longer %s: %v, and %v of the other", what, results[0].Err, results[1].Err)
+		}
+		other = results[1].Job
+	}
+	claim.Worker = more
+	_, err := w.st.Claim(w.Context(), claim)
+	w.refused(err, job.Invalid)
+	for _, s := range []job.Scope{{Group: more}, {Kind: "k", Group: longest, Owner: longest, Tag: longest}} {
+		_, err := w.st.Hold(w.Context(), job.Hold{Scope: s, Who: "olga", Since: w.now()})
+		w.refused(err, job.Invalid)
+	}
+	w.unchanged(before)
+	same(w, "holds", len(w.holds()), 1)
+	same(w, "jobs", len(w.list(job.Query{})), 2)
 }
 
 func (w *harness) audit(seq int64, n int) []job.Audit {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -210,6 +211,11 @@ func (m *model) create(c *job.Created) (job.ID, error) {
 	if err := attemptsOf(c.Outbox, nil); err != nil {
 		return "", err
 	}
+	if !short(800, string(j.ID), string(j.Parent), j.Key, j.Owner, j.Group, j.Cause, j.Worker) ||
+		!short(800, j.Tags...) || !short(255, string(j.Kind), string(j.State)) || !shortMessages(c.Outbox) ||
+		!shortChain(c.Chain) {
+		return "", job.Errorf(job.Invalid, "create", "", "a text is too long")
+	}
 	if err := m.number(&j); err != nil {
 		return "", err
 	}
@@ -228,6 +234,37 @@ func (m *model) create(c *job.Created) (job.ID, error) {
 	}
 	m.chain(j.ID, c.Chain, j.Created, true)
 	return j.ID, nil
+}
+
+// short reports whether no text has more bytes than that.
+func short(most int, texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(t string) bool { return len(t) > most })
+}
+
+func shortMessages(all []job.Message) bool {
+	return !slices.ContainsFunc(all, func(m job.Message) bool { return !short(800, m.Key, m.Topic, string(m.Job)) })
+}
+
+func shortChain(c *job.Chain) bool { return c == nil || short(800, c.Worker) }
+
+// shortChange reports whether a change sets no text that is too long.
+func shortChange(c *job.Change) bool {
+	texts := slices.Clone(c.Set.Tags)
+	for _, t := range []*string{c.Set.Group, c.Set.Cause} {
+		if t != nil {
+			texts = append(texts, *t)
+		}
+	}
+	for _, t := range c.Tasks {
+		texts = append(texts, t.Name)
+	}
+	return short(800, texts...) && short(255, string(c.To.State)) && shortMessages(c.Outbox) && shortChain(c.Chain)
+}
+
+// shortScope reports whether the texts of a scope are not too long, each and together.
+func shortScope(s job.Scope) bool {
+	all := []string{string(s.Kind), string(s.State), s.Group, s.Owner, s.Tag, string(s.Job)}
+	return short(800, all...) && short(2400, strings.Join(all, ""))
 }
 
 func areCounts(all ...int) bool {
@@ -323,6 +360,9 @@ func (m *model) commit(c *job.Change) (job.Job, error) {
 	after, event, err := job.Apply(before, c)
 	if err != nil {
 		return before, err
+	}
+	if !shortChange(c) {
+		return before, job.Errorf(job.Invalid, "commit", c.Job, "a text is too long")
 	}
 	if err := attemptsOf(c.Outbox, c.Tasks); err != nil {
 		return before, err

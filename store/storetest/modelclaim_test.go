@@ -14,6 +14,9 @@ func (m *model) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 		if c.Worker == "" {
 			return nil, job.Errorf(job.Invalid, "claim", "", "it has no worker")
 		}
+		if !short(800, c.Worker) {
+			return nil, job.Errorf(job.Invalid, "claim", "", "the worker is too long")
+		}
 		return m.claim(&c), nil
 	})
 }
@@ -237,6 +240,9 @@ func (m *model) Holds(ctx context.Context) ([]job.Hold, error) {
 
 func (m *model) Hold(ctx context.Context, h job.Hold) ([]job.Hold, error) {
 	return do(m, ctx, func() ([]job.Hold, error) {
+		if !shortScope(h.Scope) {
+			return nil, job.Errorf(job.Invalid, "hold", "", "a text of the scope is too long")
+		}
 		m.note(job.AuditedHold(&h))
 		h.Address = ""
 		all := append(m.without(h.Scope), h)

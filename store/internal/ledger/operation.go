@@ -134,7 +134,9 @@ func (l *Ledger) Renew(r Records, c *job.Renewal) ([]job.Lease, error) {
 // Hold is part of job.Store.
 func (l *Ledger) Hold(r Records, h job.Hold) ([]job.Hold, error) {
 	l.begin().Hold()
-	rules.PutHold(&l.writes, h)
+	if err := rules.PutHold(&l.writes, h); err != nil {
+		return nil, err
+	}
 	err := l.write(r)
 	return l.Holds(), err
 }

@@ -11,6 +11,9 @@ func CheckClaim(c *job.Claim) error {
 	if c.Worker == "" {
 		return job.Errorf(job.Invalid, "claim", "", "the worker of the claim is missing")
 	}
+	if len(c.Worker) > job.MostText {
+		return named{"worker", c.Worker}.long("claim", "", job.MostText)
+	}
 	return nil
 }
 

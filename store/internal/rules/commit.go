@@ -35,7 +35,10 @@ func (w *Writes) change(before *job.Job, c *job.Change, from mark) (*job.Job, er
 	if err := checkTasks(c.Job, c.Tasks); err != nil {
 		return nil, err
 	}
-	if err := checkMessages("commit", c.Outbox); err != nil {
+	if err := checkPosted("commit", c.Outbox); err != nil {
+		return nil, err
+	}
+	if err := checkSet(c); err != nil {
 		return nil, err
 	}
 	if entered {

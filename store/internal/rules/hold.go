@@ -8,12 +8,16 @@ import (
 )
 
 // PutHold puts a hold on its scope, in place of an earlier one. Afterwards, Holds of the writes are all holds.
-func PutHold(w *Writes, h job.Hold) {
+func PutHold(w *Writes, h job.Hold) error {
+	if err := checkScope(&h.Scope); err != nil {
+		return err
+	}
 	w.note(job.AuditedHold(&h))
 	h.Address = ""
 	w.Put = append(w.Put, h)
 	w.Holds = append(without(w.Holds, h.Scope), h)
 	SortHolds(w.Holds)
+	return nil
 }
 
 // Release ends the hold on the scope of h. A scope without a hold is NotFound.

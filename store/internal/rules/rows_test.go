@@ -162,8 +162,7 @@ func (f *fuzz) operation() operation {
 				if release {
 					return []error{Release(w, h)}
 				}
-				PutHold(w, h)
-				return nil
+				return []error{PutHold(w, h)}
 			}}
 	}
 	return f.commit()
