@@ -25,10 +25,15 @@ func (a *alarms) Pop() any {
 	return t
 }
 
-// alarm wakes the dispatcher when a job becomes due.
+// alarm wakes the dispatcher when a job becomes due, or a hold ends.
 func (e *Engine) alarm(due time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.alarmAt(due)
+}
+
+// alarmAt is alarm for a caller that holds mu.
+func (e *Engine) alarmAt(due time.Time) {
 	if !e.open.Load() || len(e.alarms) >= mostAlarms {
 		return
 	}

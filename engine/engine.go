@@ -335,6 +335,10 @@ func (e *Engine) onHints(hints []job.Hint) {
 			work, suspects = true, true
 			continue
 		}
+		if !h.Until.IsZero() {
+			e.alarmAt(h.Until)
+			continue
+		}
 		w := all.works[h.Kind]
 		if h.Free && w != nil && w.Steps[h.State] != nil {
 			all.poolOf(h.Kind).expect(1)

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +43,37 @@ type hinting struct {
 func (s *hinting) Watch(ctx context.Context, wake func([]job.Hint)) {
 	s.wake = wake
 	s.Store.Watch(ctx, wake)
+}
+
+// TestHoldOfAnotherServerEnds: the end of a hold that another server put wakes the engine, if its store sends a hint of
+// the hold. The control sends none; then the sweep finds the job.
+func TestHoldOfAnotherServerEnds(t *testing.T) {
+	for _, hinted := range []bool{true, false} {
+		t.Run(fmt.Sprintf("hinted %t", hinted), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, &hinting{Store: mem.New()}, engine.Options{Sweep: time.Hour}, letters(nil))
+				defer w.stop()
+				synctest.Wait()
+				began := time.Now()
+				h := job.Hold{Scope: job.Scope{Group: "maps", State: "Posted"}, Who: "ann", Why: "flood", Since: began,
+					Until: began.Add(10 * time.Minute)}
+				if _, err := w.store.Hold(t.Context(), h); err != nil {
+					t.Fatal(err)
+				}
+				if hinted {
+					w.store.(*hinting).wake([]job.Hint{{Until: h.Until}})
+				}
+				w.end(w.post(engine.Order{Group: "maps"}).ID)
+				want := time.Hour
+				if hinted {
+					want = 10 * time.Minute
+				}
+				if took := time.Since(began); took != want {
+					t.Errorf("the job ended after %s, want %s", took, want)
+				}
+			})
+		})
+	}
 }
 
 // TestReleaseWakesAtOnce checks that a release wakes the engine. The control releases in the store alone; then the

@@ -29,8 +29,8 @@ type Store interface {
 	AuditLog
 
 	// Watch returns at once. Until ctx ends, wake is called after commits with the jobs that changed. A store that is
-	// not Exclusive also calls it after a hold was released, with [Hint].Released. Hints may be merged or lost; wake
-	// must not block and must not keep the slice.
+	// not Exclusive also calls it after a hold was released, with [Hint].Released, and after one was put that ends by
+	// itself, with [Hint].Until. Hints may be merged or lost; wake must not block and must not keep the slice.
 	Watch(ctx context.Context, wake func([]Hint))
 
 	// Properties returns the properties of the store.
@@ -193,6 +193,8 @@ type Hint struct {
 	Record *Job // as committed, if the store has it in memory; valid during the call, read-only
 
 	Released bool `json:",omitempty"` // a hold was released: any job may be claimable now, and none is named
+	// a hold was put that ends at this time: any job may be claimable then, and none is named; zero: none was
+	Until time.Time `json:",omitzero"`
 }
 
 // HintOf returns the hint of a record.

@@ -55,6 +55,9 @@ func (h *Hub) Notify(hints []job.Hint) {
 			h.wakeClaims()
 			continue
 		}
+		if !hint.Until.IsZero() {
+			continue // the requests claim again at intervals
+		}
 		for _, c := range h.jobs[hint.Job] {
 			wake(c)
 		}

@@ -368,8 +368,8 @@ func (b *batch) writeTurns(p *pgx.Batch) {
 		values(owners, func(o *string) int64 { return b.turns[*o] }))
 }
 
-// hints are those of the jobs that were changed, with their records, in the order of the last write of each, and one of
-// the holds that were released.
+// hints are those of the jobs that were changed, with their records, in the order of the last write of each, one of the
+// holds that were released, and one of each hold that ends by itself.
 func (b *batch) hints() []job.Hint {
 	all := make([]job.Hint, 0, len(b.writes.Jobs)+1)
 	for i, w := range b.writes.Jobs {
@@ -382,6 +382,11 @@ func (b *batch) hints() []job.Hint {
 	}
 	if len(b.writes.Released) > 0 {
 		all = append(all, job.Hint{Released: true})
+	}
+	for i := range b.writes.Put {
+		if until := b.writes.Put[i].Until; !until.IsZero() {
+			all = append(all, job.Hint{Until: until})
+		}
 	}
 	return all
 }

@@ -196,14 +196,25 @@ func TestHints(t *testing.T) {
 	check(t, err)
 	_, err = a.Release(ctx, job.Hold{Scope: job.Scope{Kind: stepKind}, Who: "ann", Why: "y", Since: start})
 	check(t, err)
-	for released, late := false, time.After(10*time.Second); !released; { // hints of jobs come before
-		select {
-		case h := <-hints:
-			released = h.Released
-		case <-late:
-			t.Fatal("no hint of the release came")
+	late := time.After(10 * time.Second)
+	awaited := func(what string, is func(h job.Hint) bool) {
+		t.Helper()
+		for found := false; !found; { // hints of jobs come before
+			select {
+			case h := <-hints:
+				found = is(h)
+			case <-late:
+				t.Fatalf("no hint of %s came", what)
+			}
 		}
 	}
+	awaited("the release", func(h job.Hint) bool { return h.Released })
+	ends := start.Add(time.Hour)
+	for _, until := range []time.Time{{}, ends} {
+		_, err := a.Hold(ctx, job.Hold{Scope: job.Scope{Kind: "another"}, Who: "ann", Since: start, Until: until})
+		check(t, err)
+	}
+	awaited("a hold that ends by itself", func(h job.Hint) bool { return h.Until.Equal(ends) })
 	const listeners = `SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity
  WHERE datname = current_database() AND application_name = 'stagepost listener'`
 	var ended int
