@@ -63,7 +63,7 @@ type QueueHold struct {
 
 // Throughput is the answer about the jobs that ended in the last hours.
 type Throughput struct {
-	Since time.Time        `json:"since"` // when this server began to count
+	Since time.Time        `json:"since"` // jobs that ended earlier are not counted, or not yet
 	Hours []ThroughputHour `json:"hours"` // the oldest first, also those without jobs
 }
 
@@ -73,8 +73,12 @@ type ThroughputHour struct {
 	Kinds []ThroughputKind `json:"kinds"` // by kind
 }
 
-// ThroughputKind counts the jobs of one kind.
+// ThroughputKind counts the jobs of one kind, all and by outcome.
 type ThroughputKind struct {
-	Kind job.Kind `json:"kind"`
-	Jobs int64    `json:"jobs"`
+	Kind      job.Kind `json:"kind"`
+	Jobs      int64    `json:"jobs"`
+	OK        int64    `json:"ok,omitempty"`
+	Failed    int64    `json:"failed,omitempty"`
+	TimedOut  int64    `json:"timed_out,omitempty"`
+	Cancelled int64    `json:"cancelled,omitempty"`
 }

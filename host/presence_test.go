@@ -2,12 +2,14 @@ package host
 
 import (
 	"encoding/json"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/workers"
 )
 
@@ -74,6 +76,65 @@ func TestWorkersOfAllServers(t *testing.T) {
 		}
 		if _, err := to(r).DrainWorker(ctx, "node7", api.WorkerDrain{Note: "repair"}); job.KindOf(err) != job.Refused {
 			t.Errorf("server %d drains an agent as a worker of the API: %v", i, err)
+		}
+	}
+}
+
+// TestThroughputOfAllServers: the throughput counts the jobs that another server of the store ended, and those that
+// ended before the server started.
+func TestThroughputOfAllServers(t *testing.T) {
+	ctx := t.Context()
+	for _, shares := range []bool{true, false} {
+		store, shared, data := "sqlite", "", t.TempDir()
+		if shares {
+			store, shared = newDatabase(t), t.TempDir()
+		}
+		s := NewSettings()
+		s.Data, s.Listen, s.Store, s.Shared = data, "127.0.0.1:0", store, shared
+		first, err := Start(ctx, s, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, e := job.New(job.Job{ID: "lab_1", Kind: "lab.check", Position: lifecycle.Position{State: "Queued"}},
+			lifecycle.Owner, "ann", time.Now())
+		made, err := first.store.Jobs.Create(ctx, job.Created{Job: j, Event: e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, err := first.store.Jobs.Commit(ctx, job.Change{Job: j.ID, Version: made[0].Version, At: time.Now(),
+			Event: "finish", To: lifecycle.Position{State: "Done", Outcome: lifecycle.OK}, Ended: true,
+			By: lifecycle.Engine})
+		if err != nil || done[0].Err != nil {
+			t.Fatal(err, done)
+		}
+		if shares {
+			data = t.TempDir()
+		} else if err := first.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		second, err := sharing(t, store, shared, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.New(second.URL, client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := c.Throughput(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kinds []api.ThroughputKind
+		for _, h := range all.Hours {
+			kinds = append(kinds, h.Kinds...)
+		}
+		if len(kinds) != 1 || kinds[0] != (api.ThroughputKind{Kind: "lab.check", Jobs: 1, OK: 1}) {
+			t.Errorf("several servers %t: %+v", shares, kinds)
+		}
+		if shares {
+			if err := first.Stop(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

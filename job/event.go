@@ -60,6 +60,15 @@ type Event struct {
 	Hash  Hash      `json:"hash"`
 }
 
+// Moved counts the entries of the histories of one kind that have the same states and the same outcome, of one hour.
+type Moved struct {
+	Kind     Kind
+	From, To lifecycle.State
+	Outcome  lifecycle.Outcome // after the event
+	Hour     time.Time         // its start, in UTC
+	Entries  int64
+}
+
 // Seal sets Prev and Hash. The hash is SHA-256 over prev and the canonical form: every field in the order above,
 // texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970. Address and Began come last,
 // Began in the form of At. Both are left out if Began is zero and Address is empty, as in entries of earlier versions;

@@ -202,7 +202,7 @@ func (s *Server) controlRoutes() []Route {
 			Doc: "How many jobs there are by kind, state and group.", Handle: s.counts,
 			IO: openapi.IO{Out: api.Counts{}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/throughput", Who: Operator,
-			Doc:    "How many jobs of each kind ended in each of the last 24 hours, since this server started.",
+			Doc:    "How many jobs of each kind ended in each of the last 24 hours, and with which outcome.",
 			Handle: s.throughput, IO: openapi.IO{Out: api.Throughput{}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/outbox", Who: Operator,
 			Doc: "Messages that leave or have left, without their bodies, newest first: job, topic, " +

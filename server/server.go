@@ -39,6 +39,7 @@ type Options struct {
 	Metrics     Metrics            // counts answers, and is shown at /metrics; defaults to none
 	Identities  identity.Source    // who sends a request; defaults to none: each client may do everything
 	Presence    Presence           // of the other servers of the store; defaults to none: they are not known
+	Entries     Entries            // of the store's histories; defaults to none: jobs that end are counted from now on
 	SignIn      bool               // there is a page to sign in, to which browsers are sent
 	Storage     Storage            // space of the data directory; defaults to none: it is not checked
 	// what is wrong without keeping the server from its work, for /healthz; defaults to none
@@ -147,7 +148,8 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(),
-		exact: map[string]exact{}, hub: hub.New(o.Engine.Releases), endings: newEnded(o.Engine.Clock().Now),
+		exact: map[string]exact{}, hub: hub.New(o.Engine.Releases),
+		endings:  newEnded(o.Engine.Clock().Now, o.Entries),
 		leases:   newLeases(o.Leases),
 		registry: workers.New(o.Engine.Clock().Now),
 		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams",
@@ -166,7 +168,9 @@ func New(o Options) *Server {
 	s.close = cancel
 	s.explainer.UseWorkers(s.takes)
 	s.Store.Watch(ctx, s.hub.Notify)
-	s.Store.Watch(ctx, s.endings.count)
+	if s.endings.lives = s.Life; s.Entries == nil {
+		s.Store.Watch(ctx, s.endings.count)
+	}
 	if s.Presence != nil {
 		go s.announces(ctx)
 	}

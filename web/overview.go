@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/web/amount"
+	"github.com/stagepost/stagepost/web/hours"
 	"github.com/stagepost/stagepost/web/markup"
 )
 
@@ -26,20 +27,20 @@ const failedJobs = "outcome=failed&outcome=timed-out"
 
 // overviewInput is what the API answers about the whole server.
 type overviewInput struct {
-	Health     api.Health
-	Queue      api.Queue
-	Attention  attention
-	Holds      api.QueueHolds
-	Workers    api.Workers
-	Throughput api.Throughput
+	Health    api.Health
+	Queue     api.Queue
+	Attention attention
+	Holds     api.QueueHolds
+	Workers   api.Workers
 }
 
-// attention is what a search for what needs attention found.
+// attention is what a search for what needs attention found, with the throughput, which takes as long.
 type attention struct {
-	At     time.Time // zero: no search has ended yet
-	Stuck  api.Stuck
-	Names  map[job.ID]string // what lists call the stuck jobs
-	Failed api.Page
+	At         time.Time // zero: no search has ended yet
+	Stuck      api.Stuck
+	Names      map[job.ID]string // what lists call the stuck jobs
+	Failed     api.Page
+	Throughput api.Throughput
 }
 
 // overview is what the page shows.
@@ -50,9 +51,7 @@ type overview struct {
 	Failed       []Row
 	AllFailed    string // address of the list of the jobs that the alert counts
 	Applications []applicationRow
-	Hours        []hourBar
-	HoursTotal   int64
-	HoursSince   time.Time
+	Hours        hours.Series
 	Empty        bool      // there is no job
 	Searched     time.Time // when Stuck and Failed were searched; zero: the first search is in progress
 }
@@ -79,15 +78,7 @@ type applicationRow struct {
 	Part                                   bool   // the jobs are parts of others
 	AllFailed                              string // address of the list of those that failed
 	Queued, Working, Waiting, Failed, Done int64
-}
-
-// hourBar is one hour of the throughput.
-type hourBar struct {
-	Start  time.Time
-	Jobs   int64
-	Height int // of 40
-	X, Y   int // in the drawing
-	Text   string
+	Hours                                  hours.Series
 }
 
 // home answers GET / of browsers: depositors see their own work, others the overview, or the jobs of their groups.
@@ -113,7 +104,6 @@ func (h *handlers) overview(r *http.Request) (*Frame, error) {
 	err := cmp.Or(
 		ask("/api/v1/queue", &in.Queue),
 		ask("/api/v1/queue/holds", &in.Holds), ask("/api/v1/workers", &in.Workers),
-		ask("/api/v1/throughput", &in.Throughput),
 	)
 	if err != nil {
 		return nil, err
@@ -133,7 +123,8 @@ func (h *handlers) overview(r *http.Request) (*Frame, error) {
 func (h *handlers) attention(r *http.Request) (a attention, err error) {
 	a.At = h.Engine.Clock().Now()
 	err = cmp.Or(h.Get(r, "/api/v1/stuck?limit=6", &a.Stuck),
-		h.Get(r, "/api/v1/jobs?brief=true&"+failedJobs+"&limit=6"+h.whole(), &a.Failed))
+		h.Get(r, "/api/v1/jobs?brief=true&"+failedJobs+"&limit=6"+h.whole(), &a.Failed),
+		h.Get(r, "/api/v1/throughput", &a.Throughput))
 	a.Names = map[job.ID]string{}
 	for _, s := range a.Stuck.Stuck {
 		var j api.Job
@@ -157,8 +148,10 @@ func viewOverview(kinds Kinds, in *overviewInput) overview {
 	v.Failed = slices.DeleteFunc(rowsOf(kinds, in.Queue.At, &in.Attention.Failed), gone)
 	_, v.AllFailed = failedOf(kinds, in.Queue.States)
 	v.Applications = applicationsOf(kinds, in.Queue.States)
-	v.Hours, v.HoursTotal = barsOf(&in.Throughput)
-	v.HoursSince = in.Throughput.Since
+	v.Hours = hours.Of(&in.Attention.Throughput, "")
+	for i := range v.Applications {
+		v.Applications[i].Hours = hours.Of(&in.Attention.Throughput, v.Applications[i].Kind)
+	}
 	return v
 }
 
@@ -292,27 +285,4 @@ func applicationsOf(kinds Kinds, states []api.QueueTotal) []applicationRow {
 		return cmp.Or(cmp.Compare(a.Application, b.Application), cmp.Compare(a.Many, b.Many))
 	})
 	return all
-}
-
-// barsOf draws the hours as bars of at most 40 units.
-func barsOf(t *api.Throughput) (bars []hourBar, total int64) {
-	most := int64(1)
-	for _, h := range t.Hours {
-		b := hourBar{Start: h.Start}
-		for _, k := range h.Kinds {
-			b.Jobs += k.Jobs
-		}
-		most, total = max(most, b.Jobs), total+b.Jobs
-		bars = append(bars, b)
-	}
-	for i := range bars {
-		b := &bars[i]
-		b.Height = int(40 * b.Jobs / most)
-		if b.Jobs > 0 {
-			b.Height = max(b.Height, 2)
-		}
-		b.X, b.Y = 10*i, 40-b.Height
-		b.Text = b.Start.Format("15:04") + " UTC: " + numbered(int(b.Jobs), "job", "jobs") + " ended"
-	}
-	return bars, total
 }

@@ -91,9 +91,10 @@ func TestOverview(t *testing.T) {
 			{Kind: "letter", State: "Held", Jobs: 1}, {Kind: "letter", State: "Sent", Jobs: 3}, {Kind: "letter",
 				State: "Lost", Jobs: 1},
 		}},
-		Throughput: api.Throughput{Hours: []api.ThroughputHour{{Start: noon}, {Start: noon.Add(time.Hour),
-			Kinds: []api.ThroughputKind{{Kind: "letter", Jobs: 4}}}}},
 	}
+	in.Attention.Throughput = api.Throughput{Since: noon, Hours: []api.ThroughputHour{{Start: noon},
+		{Start: noon.Add(time.Hour), Kinds: []api.ThroughputKind{
+			{Kind: "letter", Jobs: 4, OK: 1, Failed: 2, TimedOut: 1}, {Kind: "card", Jobs: 4}}}}}
 	v := viewOverview(letters{}, in)
 	var texts []string
 	for _, a := range v.Alerts {
@@ -113,11 +114,15 @@ func TestOverview(t *testing.T) {
 	row := applicationRow{Application: "Post", Many: "letters", Kind: "letter", Queued: 2, Working: 3, Waiting: 1,
 		Failed: 1,
 		Done:   3, AllFailed: "/jobs?outcome=failed&outcome=timed-out&kind=letter&state=Lost"}
+	row.Hours = v.Applications[0].Hours
 	if diff := cmp.Diff([]applicationRow{row}, v.Applications); diff != "" {
 		t.Error(diff)
 	}
-	if v.StuckMore != 8 || v.HoursTotal != 4 || v.Hours[0].Height != 0 || v.Hours[1].Height != 40 {
+	if v.StuckMore != 8 || v.Hours.Jobs != 8 || v.Hours.Bars[0].Height != 0 || v.Hours.Bars[1].Height != 40 {
 		t.Errorf("got %+v", v)
+	}
+	if h := row.Hours; h.Jobs != 4 || h.Failed != 3 || h.Bars[1].Text != "13:00 UTC: 4 jobs ended, of which 3 failed" {
+		t.Errorf("the throughput of letters: got %+v", h)
 	}
 	calm := viewOverview(letters{}, &overviewInput{Health: api.Health{Status: "ok"}})
 	if len(calm.Alerts) != 0 || !calm.Empty {

@@ -76,10 +76,13 @@ type Presence interface {
 // Lives finds lifecycles by kind.
 type Lives = func(job.Kind) *lifecycle.Table
 
-// Histories are what anchors and exports read.
+// Histories are what anchors, exports and the throughput read.
 type Histories interface {
 	history.Source
 	history.Whole
+
+	// Moved is that of [server.Entries].
+	Moved(ctx context.Context, after, through int64) ([]job.Moved, error)
 }
 
 // Durable reports whether the store keeps jobs beyond the process.

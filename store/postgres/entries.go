@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -184,4 +185,27 @@ func scanNewest(row pgx.CollectableRow) (e newest.Entry, err error) {
 	e.Job = job.ID(pg.Original(id))
 	copy(e.Hash[:], hash)
 	return e, err
+}
+
+const selectMoved = `SELECT m.kind, e.from_state, e.to_state, e.outcome, e.at / 3600000000, count(*)
+ FROM event e JOIN job_made m ON m.n = e.job WHERE e.e > $1 AND e.e <= $2 GROUP BY 1, 2, 3, 4, 5`
+
+// Moved counts the history entries after number after and up to number through. It reads them, so the caller bounds
+// their number.
+func (s *Store) Moved(ctx context.Context, after, through int64) (counted []job.Moved, err error) {
+	err = s.read(ctx, "history", "", func(r *reader) error {
+		counted, err = all(r, scanMoved, selectMoved, after, through)
+		return err
+	})
+	return counted, err
+}
+
+func scanMoved(row pgx.CollectableRow) (m job.Moved, err error) {
+	var kind, from, to, outcome string
+	var hour int64
+	err = row.Scan(&kind, &from, &to, &outcome, &hour, &m.Entries)
+	m.Kind, m.From, m.To = job.Kind(pg.Original(kind)), lifecycle.State(pg.Original(from)),
+		lifecycle.State(pg.Original(to))
+	m.Outcome, m.Hour = lifecycle.Outcome(pg.Original(outcome)), time.Unix(hour*3600, 0).UTC()
+	return m, err
 }

@@ -81,6 +81,42 @@ func TestNewest(t *testing.T) {
 	}
 }
 
+// TestMoved compares the counts of entries of parts of the numbers with the histories. Two servers made them.
+func TestMoved(t *testing.T) {
+	database := newDatabase(t)
+	s, other := openStore(t, database, Options{CallerTime: true}), openStore(t, database, Options{CallerTime: true})
+	_, err := script(t.Context(), s)
+	check(t, err)
+	for i := range 5 {
+		check(t, oneJob(t.Context(), other, job.ID(fmt.Sprint("tst_more", i))))
+	}
+	last, _, err := s.Entries(t.Context())
+	check(t, err)
+	for _, part := range []struct{ after, through int64 }{{0, last}, {0, last / 2}, {3, 4}, {last, last + 9}} {
+		want := map[job.Moved]int64{}
+		check(t, s.Histories(t.Context(), func(j *job.Job, list []job.Event, numbers []int64, damage error) error {
+			for i, e := range list {
+				if part.after < numbers[i] && numbers[i] <= part.through {
+					want[job.Moved{Kind: j.Kind, From: e.From, To: e.To, Outcome: e.Outcome,
+						Hour: e.At.Truncate(time.Hour)}]++
+				}
+			}
+			return damage
+		}))
+		all, err := s.Moved(t.Context(), part.after, part.through)
+		check(t, err)
+		got := map[job.Moved]int64{}
+		for _, m := range all {
+			n := m.Entries
+			m.Entries = 0
+			got[m] += n
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(got) != len(all) {
+			t.Errorf("%v: %s", part, diff)
+		}
+	}
+}
+
 // anchored makes anchors of a store, and verifies exports of it.
 type anchored struct {
 	t   *testing.T

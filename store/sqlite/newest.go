@@ -2,9 +2,11 @@ package sqlite
 
 import (
 	"context"
+	"time"
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/internal/newest"
 )
 
@@ -74,6 +76,31 @@ func (r *reader) newest(after, end int64) (list []newest.Entry, err error) {
 		return nil
 	})
 	return list, err
+}
+
+const selectMoved = `SELECT k.text, v.from_state, v.to_state, v.outcome, (m.created + e.at) / 3600000000, count(*)
+ FROM event e JOIN move v ON v.m = e.move JOIN job_made m ON m.n = e.job JOIN word k ON k.w = m.kind
+ WHERE e.e > ? AND e.e <= ? GROUP BY 1, 2, 3, 4, 5`
+
+// Moved counts the history entries after number after and up to number through. It reads them, so the caller bounds
+// their number.
+func (s *Store) Moved(ctx context.Context, after, through int64) (all []job.Moved, err error) {
+	err = s.readDatabase(ctx, "history", "", func(r *reader) error {
+		stmt, err := r.c.Prepare(selectMoved)
+		if err != nil {
+			return err
+		}
+		defer stmt.Close()
+		stmt.Int(1, after)
+		stmt.Int(2, through)
+		return rows(stmt, func(row *conn.Stmt) error {
+			all = append(all, job.Moved{Kind: job.Kind(row.GetText(0)), From: lifecycle.State(row.GetText(1)),
+				To: lifecycle.State(row.GetText(2)), Outcome: lifecycle.Outcome(row.GetText(3)),
+				Hour: time.Unix(row.GetInt(4)*3600, 0).UTC(), Entries: row.GetInt(5)})
+			return nil
+		})
+	})
+	return all, err
 }
 
 // past is the history of a job.

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -58,6 +59,48 @@ func TestNewest(t *testing.T) {
 				t.Errorf("%v, pages of %d: %d of %d jobs, %v", part, size, n, len(want), err)
 			}
 		}
+	}
+}
+
+// TestMoved compares the counts of entries of parts of the history with the histories, also after the store was opened
+// again.
+func TestMoved(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, Options{})
+	workload(t, s, newDisk(t))
+	for range 2 {
+		last, _, err := s.Entries(t.Context())
+		if err != nil || last == 0 {
+			t.Fatal(last, err)
+		}
+		for _, part := range []struct{ after, through int64 }{{0, last}, {0, last / 2}, {3, 4}, {last, last + 9}} {
+			want := map[job.Moved]int64{}
+			err := s.Histories(t.Context(),
+				func(j *job.Job, entries []job.Event, numbers []int64, damage error) error {
+					for i, e := range entries {
+						if part.after < numbers[i] && numbers[i] <= part.through {
+							want[job.Moved{Kind: j.Kind, From: e.From, To: e.To, Outcome: e.Outcome,
+								Hour: e.At.Truncate(time.Hour)}]++
+						}
+					}
+					return damage
+				})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := s.Moved(t.Context(), part.after, part.through)
+			got := map[job.Moved]int64{}
+			for _, m := range all {
+				n := m.Entries
+				m.Entries = 0
+				got[m] += n
+			}
+			if err != nil || !maps.Equal(got, want) || len(got) != len(all) {
+				t.Errorf("%v: got %v, %v, the histories have %v", part, all, err, want)
+			}
+		}
+		closeStore(t, s)
+		s = openStore(t, dir, Options{})
 	}
 }
 
