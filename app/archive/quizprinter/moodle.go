@@ -1,12 +1,14 @@
 package quizprinter
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -26,8 +28,7 @@ const (
 	zipName     = "answer.zip"
 )
 
-// Moodle is the Moodle that workers see: it gives the documents of open orders, and takes their ZIP files. It is an
-// [http.Handler] for the paths of a Moodle.
+// Moodle is the Moodle that workers see: it gives the documents of open orders, and takes their ZIP files.
 type Moodle struct {
 	mu     sync.Mutex // guards the rest
 	orders map[string]*order
@@ -89,22 +90,51 @@ func (o *order) end(err error) {
 	}
 }
 
-// ServeHTTP answers a worker. As a Moodle, it answers mistakes with the status 200.
-func (s *Moodle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	var answer any
-	switch r.URL.Path {
-	case servicePath:
-		r.Body = http.MaxBytesReader(w, r.Body, maxCall)
-		answer = s.call(r)
-	case uploadPath:
-		answer = s.upload(w, r)
-	default:
-		http.NotFound(w, r)
-		return
+// Handler answers workers at the paths of a Moodle. As a Moodle, it answers mistakes with the status 200. refused gets
+// the requests whose token is that of no open order; nil: nothing does.
+func (s *Moodle) Handler(refused func(*http.Request, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		var answer any
+		var err error
+		switch r.URL.Path {
+		case servicePath:
+			r.Body = http.MaxBytesReader(w, r.Body, maxCall)
+			answer, err = s.call(r)
+		case uploadPath:
+			answer, err = s.upload(w, r)
+		default:
+			http.NotFound(w, r)
+			return
+		}
+		if err != nil && refused != nil {
+			refused(r, err)
+		}
+		_ = json.NewEncoder(w).Encode(answer) // the worker is gone if this fails
+	})
+}
+
+// Sender returns a name for the sender of a request whose query has the token of an open order, which does not show
+// the token; "" for other requests.
+func (s *Moodle) Sender(r *http.Request) string {
+	q := r.URL.Query()
+	o := s.find(r.Context(), cmp.Or(q.Get("wstoken"), q.Get("token")))
+	if o == nil {
+		return ""
 	}
-	_ = json.NewEncoder(w).Encode(answer) // the worker is gone if this fails
+	return fmt.Sprintf("the quiz archive worker that prints document %d", o.task)
+}
+
+// errToken is why a request is refused.
+var errToken = errors.New("the token is that of no document that a quiz archive worker prints now")
+
+// noOrder is the answer to a request without the token of an open order. err is for the log; nil: there is no token.
+func noOrder(token string) (answer any, err error) {
+	if token != "" {
+		err = errToken
+	}
+	return mistake("invalidtoken", "Invalid token - token not found"), err
 }
 
 // mistake is an error as Moodle sends it.
@@ -117,13 +147,20 @@ func mistake(code, message string) map[string]string {
 // word is the answer of a function that has a status only.
 func word(status string) map[string]string { return map[string]string{"status": status} }
 
-// call answers a function of the web service.
-func (s *Moodle) call(r *http.Request) any {
+// call answers a function of the web service. err is why the token is refused.
+func (s *Moodle) call(r *http.Request) (answer any, err error) {
+	token := r.FormValue("wstoken")
+	o := s.find(r.Context(), token)
+	if o == nil {
+		return noOrder(token)
+	}
+	return o.call(r), nil
+}
+
+// call answers a function that has the token of the order.
+func (o *order) call(r *http.Request) any {
 	name, ours := strings.CutPrefix(r.FormValue("wsfunction"), functions)
-	o := s.find(r.Context(), r.FormValue("wstoken"))
 	switch {
-	case o == nil:
-		return mistake("invalidtoken", "Invalid token - token not found")
 	case !ours:
 		return mistake("accessexception", "the service has functions of archivingmod_quiz only")
 	case r.FormValue("taskid") == "": // this is how workers probe the token
@@ -157,27 +194,37 @@ func (s *Moodle) call(r *http.Request) any {
 	return mistake("invalidrecord", "there is no function "+name)
 }
 
-// upload takes a ZIP file. The token comes before the file, or in the query.
-func (s *Moodle) upload(w http.ResponseWriter, r *http.Request) any {
-	r.Body = http.MaxBytesReader(w, r.Body, maxPDF+maxAnswer)
+// upload takes a ZIP file. The token comes before the file, or in the query. What comes before the file is short: no
+// more of a body is read before its token is checked. err is why the token is refused.
+func (s *Moodle) upload(w http.ResponseWriter, r *http.Request) (answer any, err error) {
+	body := &io.LimitedReader{R: http.MaxBytesReader(w, r.Body, maxPDF+maxAnswer), N: maxCall}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, r.Body}
 	form, err := r.MultipartReader()
 	if err != nil {
-		return mistake("invalidparameter", err.Error())
+		return mistake("invalidparameter", err.Error()), nil
 	}
 	token := r.URL.Query().Get("token")
 	for {
 		part, err := form.NextPart()
 		switch {
 		case errors.Is(err, io.EOF):
-			return mistake("nofile", "there is no file")
+			return mistake("nofile", "there is no file"), nil
 		case err != nil:
-			return mistake("upload_error_partial", err.Error())
+			return mistake("upload_error_partial", err.Error()), nil
 		case part.FileName() != "":
-			return s.keep(r.Context(), token, part)
+			o := s.find(r.Context(), token)
+			if o == nil {
+				return noOrder(token)
+			}
+			body.N = maxPDF + maxAnswer
+			return s.keep(r.Context(), o, part), nil
 		case part.FormName() == "token":
 			text, err := io.ReadAll(io.LimitReader(part, 1000))
 			if err != nil {
-				return mistake("upload_error_partial", err.Error())
+				return mistake("upload_error_partial", err.Error()), nil
 			}
 			token = string(text)
 		}
@@ -185,14 +232,10 @@ func (s *Moodle) upload(w http.ResponseWriter, r *http.Request) any {
 }
 
 // keep writes the ZIP file of an order. An upload after the end of the order is refused.
-func (s *Moodle) keep(ctx context.Context, token string, part *multipart.Part) any {
-	o := s.find(ctx, token)
-	if o == nil {
-		return mistake("invalidtoken", "Invalid token - token not found")
-	}
+func (s *Moodle) keep(ctx context.Context, o *order, part *multipart.Part) any {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.ended) > 0 || s.find(ctx, token) == nil {
+	if len(o.ended) > 0 || s.find(ctx, o.token) == nil {
 		return mistake("invalidtoken", "the order has ended")
 	}
 	o.sum = ""

@@ -201,7 +201,7 @@ func (w *worker) upload(body []byte) map[string]any {
 // print prints a document by a worker.
 func (w *worker) print(page pdf.Page, document string) (string, error) {
 	door := NewMoodle()
-	moodle := httptest.NewServer(door)
+	moodle := httptest.NewServer(door.Handler(nil))
 	defer moodle.Close()
 	p, err := New(Options{URL: w.URL, Token: "door", Callback: moodle.URL, Moodle: door, Ask: 10 * time.Millisecond})
 	if err != nil {
@@ -282,7 +282,7 @@ func TestMoodle(t *testing.T) {
 			q.Set(v[i], v[i+1])
 		}
 		w := httptest.NewRecorder()
-		door.ServeHTTP(w, httptest.NewRequest(http.MethodGet, servicePath+"?"+q.Encode(), nil))
+		door.Handler(nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, servicePath+"?"+q.Encode(), nil))
 		text, _ := io.ReadAll(w.Body)
 		return string(text)
 	}
@@ -314,7 +314,7 @@ func TestMoodle(t *testing.T) {
 		_ = form.Close()
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, servicePath, body)
 		r.Header.Set("Content-Type", form.FormDataContentType())
-		if door.ServeHTTP(w, r); !strings.Contains(w.Body.String(), want) {
+		if door.Handler(nil).ServeHTTP(w, r); !strings.Contains(w.Body.String(), want) {
 			t.Errorf("a call of %d bytes: got %s, want %s", size, w.Body, want)
 		}
 	}
@@ -341,7 +341,7 @@ func TestMoodleAfterClaim(t *testing.T) {
 	})))
 	ask := func(r *http.Request) string {
 		w := httptest.NewRecorder()
-		door.ServeHTTP(w, r)
+		door.Handler(nil).ServeHTTP(w, r)
 		return w.Body.String()
 	}
 	get := func() string {
@@ -367,5 +367,82 @@ func TestMoodleAfterClaim(t *testing.T) {
 		if !strings.Contains(got, "invalidtoken") {
 			t.Errorf("after the end of the claim: %s", got)
 		}
+	}
+}
+
+// endless is a body without an end, which counts what is read of it.
+type endless struct {
+	io.Reader // the beginning
+	read      int64
+}
+
+func (e *endless) Read(p []byte) (n int, err error) {
+	if n, err = e.Reader.Read(p); errors.Is(err, io.EOF) {
+		clear(p)
+		n, err = len(p), nil
+	}
+	e.read += int64(n)
+	return n, err
+}
+
+// TestMoodleRefuses: the log gets each request with a token of no open order, without more of its body being read than
+// precedes a file. The controls are requests with the token of the order, which count for a name of their own, and one
+// without a token, which is no attempt.
+func TestMoodleRefuses(t *testing.T) {
+	door := NewMoodle()
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	o := door.open([]byte("text"), root, pdf.ClaimOf(t.Context()))
+	var refused []string
+	h := door.Handler(func(r *http.Request, err error) { refused = append(refused, r.URL.Path+": "+err.Error()) })
+	ask := func(r *http.Request) string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	call := func(token string) *http.Request {
+		return httptest.NewRequest(http.MethodGet, servicePath+"?wsfunction=x&wstoken="+token, nil)
+	}
+	upload := func(token, field string, body *endless) *http.Request {
+		body.Reader = strings.NewReader("--b\r\nContent-Disposition: form-data; " + field + "\r\n\r\n")
+		r := httptest.NewRequest(http.MethodPost, uploadPath+"?token="+token, body)
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		return r
+	}
+	file, other := &endless{}, &endless{}
+	for name, c := range map[string]struct {
+		answer, want string
+		line         string // empty: none
+	}{
+		"call":            {ask(call("wrong")), "invalidtoken", servicePath},
+		"file":            {ask(upload("wrong", `name="f"; filename="f"`, file)), "invalidtoken", uploadPath},
+		"before the file": {ask(upload(o.token, `name="other"`, other)), "nofile", ""},
+		"valid":           {ask(call(o.token)), "accessexception", ""},
+		"none":            {ask(call("")), "invalidtoken", ""},
+	} {
+		if !strings.Contains(c.answer, c.want) {
+			t.Errorf("%s: got %s, want %s", name, c.answer, c.want)
+		}
+		lines := strings.Join(refused, "\n")
+		if c.line != "" && strings.Count(lines, c.line+": "+errToken.Error()) != 1 {
+			t.Errorf("%s: the log has %q", name, refused)
+		}
+	}
+	if len(refused) != 2 || strings.Contains(strings.Join(refused, ""), "wrong") {
+		t.Errorf("the log has %q", refused)
+	}
+	if file.read > 2*maxCall || other.read > 2*maxCall {
+		t.Errorf("%d bytes of a file and %d before one were read", file.read, other.read)
+	}
+	for _, r := range []*http.Request{call(o.token), upload(o.token, `name="f"`, &endless{})} {
+		if name := door.Sender(r); name == "" || strings.Contains(name, o.token) {
+			t.Errorf("%s counts for %q", r.URL.Path, name)
+		}
+	}
+	if name := door.Sender(call("wrong")); name != "" {
+		t.Errorf("a wrong token counts for %q", name)
 	}
 }

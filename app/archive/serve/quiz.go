@@ -98,10 +98,11 @@ func (a *App) Listen(ctx context.Context, sv *server.Server) (*module.Endpoint, 
 		return nil, err
 	}
 	mux := http.NewServeMux() // of which each part checks its own tokens
-	mux.Handle(sitePath+"/", http.StripPrefix(sitePath, a.printers.callback))
+	mux.Handle(sitePath+"/", http.StripPrefix(sitePath, a.printers.callback.Handler(sv.Refused)))
 	mux.Handle("/", a.quiz.Handler(sv.Refused))
+	sender := func(r *http.Request) string { return cmp.Or(a.quiz.Sender(r), a.printers.callback.Sender(r)) }
 	return &module.Endpoint{Name: "quizworker", Title: "quiz archive worker", Listener: l, Server: &http.Server{
-		Handler: sv.UnderLimits(mux, a.quiz.Sender), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Hour,
+		Handler: sv.UnderLimits(mux, sender), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Hour,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 	}}, nil
 }

@@ -123,7 +123,8 @@ func TestPDFWorkerKilled(t *testing.T) {
 }
 
 // TestPrinterTokens: the token that a quiz archive worker got with a document is refused as soon as the job that
-// ordered it is cancelled, while the worker still prints. The control is the same request before.
+// ordered it is cancelled, while the worker still prints. The log has that, with a bound. The control is the same
+// request before.
 func TestPrinterTokens(t *testing.T) {
 	f, m, ask := newFixture(t), newMoodle(t), make(chan string, 1)
 	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +158,7 @@ func TestPrinterTokens(t *testing.T) {
 	case <-time.After(guard):
 		t.Fatal("the worker got no order")
 	}
-	if _, text := get(t, at+query); !strings.Contains(text, "Answer") {
+	if _, text := get(t, at+query); !strings.Contains(text, "Answer") || f.log.count("msg=refused") > 0 {
 		t.Fatalf("control: %s", text)
 	}
 	page, err := f.server.Engine.Store().List(t.Context(), job.Query{Kinds: []job.Kind{quizworker.Kind}})
@@ -170,6 +171,15 @@ func TestPrinterTokens(t *testing.T) {
 	must(t, err)
 	if _, text := get(t, at+query); !strings.Contains(text, "invalidtoken") || strings.Contains(text, "Answer") {
 		t.Errorf("after the end: %s", text)
+	}
+	if n := f.log.count("msg=refused"); n != 1 {
+		t.Errorf("the log has %d lines about it", n)
+	}
+	for range 20 {
+		get(t, at+query)
+	}
+	if n := f.log.count("msg=refused"); n < 2 || n > 11 { // one more if the test takes a minute
+		t.Errorf("the log has %d lines about 21 requests", n)
 	}
 }
 

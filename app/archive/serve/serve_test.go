@@ -88,6 +88,31 @@ type fixture struct {
 	workers                int    // archive.pdf.workers
 	remote                 bool   // archive.pdf.remote
 	quiz                   string // archive.quizworker.listen
+	log                    lines  // of the server
+}
+
+// lines is a log that tests read.
+type lines struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// count returns how many lines have a text.
+func (l *lines) count(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -129,7 +154,7 @@ func (f *fixture) start() error {
 	settings := m.Settings.(*archiveserve.Settings)
 	settings.PDFWorkers, settings.PDFRemote, settings.QuizListen = f.workers, f.remote, f.quiz
 	s.Data, s.Listen, s.Grace, s.AnchorEvery = f.data, "127.0.0.1:0", time.Millisecond, 0
-	r, err := host.Start(f.t.Context(), s, slog.New(slog.NewTextHandler(f.t.Output(), nil)))
+	r, err := host.Start(f.t.Context(), s, slog.New(slog.NewTextHandler(io.MultiWriter(f.t.Output(), &f.log), nil)))
 	if err != nil {
 		return err
 	}
