@@ -161,8 +161,22 @@ func ask(ctx context.Context, t http.RoundTripper, base, path string, body any) 
 	if json.Unmarshal(read, &p) != nil || p.Kind == "" {
 		return answer, job.Errorf(job.Unavailable, "enrol", "", "%s answered %s", base, got.Status)
 	}
+	if got.StatusCode == http.StatusUnauthorized &&
+		strings.Contains(got.Header.Get("WWW-Authenticate"), `error="invalid_token"`) {
+		at, _ := http.ParseTime(got.Header.Get("Date")) // zero without one
+		return answer, &judgement{p.Error(), at}
+	}
 	return answer, job.Errorf(p.Kind, "enrol", "", "%s", p.Error())
 }
+
+// judgement is the answer of a server that has read the certificate of a request and does not accept it. Other refusals
+// may pass.
+type judgement struct {
+	why string
+	at  time.Time // by the clock of the server
+}
+
+func (j *judgement) Error() string { return j.why }
 
 // Credential is the certificate of a directory. It is safe for concurrent use.
 type Credential struct {
@@ -256,17 +270,36 @@ func (c *Credential) RoundTrip(r *http.Request) (*http.Response, error) {
 // any error after the dial: the server closes the connection when it has read the certificate.
 func (c *Credential) explain(err error) error {
 	op, ok := errors.AsType[*net.OpError](err)
+	_, foreign := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
-	case ok && op.Op == "dial":
-		return err // the server may be away
+	case ok && op.Op == "dial", foreign:
+		return err // the server may be away, or it is its certificate that is not accepted here
 	case c.expired():
-		return job.Errorf(job.Refused, "certificate", "", "the certificate in %s expired %s: %s", c.dir,
+		return job.Errorf(job.Refused, certificateOp, "", "the certificate in %s expired %s: %s", c.dir,
 			c.Expires().UTC().Format(time.RFC3339), again)
+	case ok && op.Op == "remote error" && strings.Contains(op.Err.Error(), "expired certificate"):
+		return c.otherClock()
 	case ok && op.Op == "remote error" && strings.Contains(op.Err.Error(), "certificate"):
-		return job.Errorf(job.Refused, "certificate", "", "the server refuses the certificate in %s (%w): %s", c.dir,
+		return job.Errorf(job.Refused, certificateOp, "", "the server refuses the certificate in %s (%w): %s", c.dir,
 			op.Err, again)
 	}
 	return err
+}
+
+// otherClock is the refusal of a certificate that has expired, or is not valid yet, by the clock of the server alone.
+func (c *Credential) otherClock() error {
+	return job.Errorf(job.Unavailable, certificateOp, "", "by the clock of the server the certificate in %s is not "+
+		"valid now, by that of this machine it is until %s: correct the clock that is wrong", c.dir,
+		c.Expires().UTC().Format(time.RFC3339))
+}
+
+// certificateOp is the operation of errors about the certificate. One of kind Refused is final.
+const certificateOp = "certificate"
+
+// final reports whether an error means that the certificate counts no more.
+func final(err error) bool {
+	e, ok := errors.AsType[*job.Error](err)
+	return ok && e.Kind == job.Refused && e.Op == certificateOp
 }
 
 // again is what gives a certificate that is valid.
@@ -305,6 +338,12 @@ func (c *Credential) Renew(ctx context.Context, base string) error {
 		return err
 	}
 	answer, err := ask(ctx, c, base, "/api/v1/enrolment/renewal", api.CertificateRequest{Request: request})
+	if j, ok := errors.AsType[*judgement](err); ok {
+		if !c.expired() && !j.at.Before(c.Expires()) {
+			return c.otherClock()
+		}
+		return job.Errorf(job.Refused, certificateOp, "", "%w", j)
+	}
 	if err != nil {
 		return err
 	}
@@ -320,12 +359,22 @@ const (
 	mostPause  = 5 * time.Minute
 )
 
-// Run renews the certificate before it expires, until ctx ends, or until the server refuses the certificate or it has
-// expired. Failed attempts are repeated and logged.
+// rest returns how long a certificate that was just issued is not renewed. It is due after two thirds of its time, but
+// at the earliest after one third, so that a clock that is wrong does not renew it continuously.
+func (c *Credential) rest() time.Duration {
+	c.mu.Lock()
+	leaf := c.pair.Leaf
+	c.mu.Unlock()
+	return max(c.due().Sub(c.now()), leaf.NotAfter.Sub(leaf.NotBefore)/3)
+}
+
+// Run renews the certificate before it expires, until ctx ends, or until the certificate counts no more: it has
+// expired, or the server does not accept it. Attempts that fail for another reason are repeated and logged, such as a
+// refusal that may pass.
 func (c *Credential) Run(ctx context.Context, base string, log *slog.Logger) {
-	pause := time.Duration(0)
+	wait, pause := c.due().Sub(c.now()), time.Duration(0)
 	for {
-		timer := time.NewTimer(max(c.due().Sub(c.now()), pause))
+		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -333,17 +382,18 @@ func (c *Credential) Run(ctx context.Context, base string, log *slog.Logger) {
 		case <-timer.C:
 		}
 		err := c.Renew(ctx, base)
-		if err != nil && ctx.Err() == nil && (c.expired() || job.KindOf(err) == job.Refused) {
+		switch {
+		case err == nil:
+			wait, pause = c.rest(), 0
+			log.Info("the certificate was renewed", "expires", c.Expires())
+		case final(err) && ctx.Err() == nil:
 			log.Error("the certificate is not valid any more: "+again+", then start this program again", "directory",
 				c.dir, "expires", c.Expires(), "error", err)
 			return
-		}
-		if err != nil {
-			log.Warn("the certificate cannot be renewed", "expires", c.Expires(), "error", err)
+		default:
 			pause = min(cmp.Or(2*pause, leastPause), mostPause)
-			continue
+			wait = pause
+			log.Warn("the certificate cannot be renewed", "expires", c.Expires(), "error", err)
 		}
-		pause = 0
-		log.Info("the certificate was renewed", "expires", c.Expires())
 	}
 }

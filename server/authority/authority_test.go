@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/stagepost/stagepost/server/authority"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/listen"
+	"github.com/stagepost/stagepost/server/problem"
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
@@ -35,6 +37,7 @@ type harness struct {
 	dir   string
 	url   string
 	clock *servertest.Clock
+	front atomic.Pointer[func(http.ResponseWriter) (answered bool)] // answers before the server; nil: nothing does
 }
 
 func open(t *testing.T) *harness {
@@ -53,7 +56,11 @@ func open(t *testing.T) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := listen.HTTP(h.Server, servertest.Discard)
+	web := listen.HTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if front := h.front.Load(); front == nil || !(*front)(w) {
+			h.Server.ServeHTTP(w, r)
+		}
+	}), servertest.Discard)
 	go func() { _ = web.Serve(a.Secure(l)) }()
 	t.Cleanup(func() { _ = web.Close() })
 	h.url = "https://" + l.Addr().String()
@@ -383,6 +390,80 @@ func renewal(t *testing.T, h *harness, dir, url, name, want string, ends bool) {
 		cancel()
 	}
 	<-done
+}
+
+// TestRenewalGoesOn: a refusal that may pass does not end the renewal, which succeeds as soon as it has passed: by the
+// server for another reason than the certificate, by a proxy, and by a server whose clock is wrong. The control is
+// TestRenewalEnds.
+func TestRenewalGoesOn(t *testing.T) {
+	refuse := func(status int, kind job.ErrorKind) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			if status == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="stagepost"`)
+			}
+			problem.Write(w, problem.Of(problem.Refuse(status, kind, "not now")))
+		}
+	}
+	for name, answer := range map[string]func(http.ResponseWriter){
+		"too many": refuse(http.StatusTooManyRequests, job.Unavailable),
+		"busy":     refuse(http.StatusServiceUnavailable, job.Unavailable),
+		"conflict": refuse(http.StatusConflict, job.Refused),
+		"role":     refuse(http.StatusForbidden, job.Refused),
+		"host":     refuse(http.StatusMisdirectedRequest, job.Refused),
+		"sign-in":  refuse(http.StatusUnauthorized, job.Refused),
+		"absent":   refuse(http.StatusNotFound, job.NotFound),
+		"proxy":    func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) },
+		"late": func(w http.ResponseWriter) { // over a connection that was open
+			w.Header().Set("Date", time.Now().Add(48*time.Hour).UTC().Format(http.TimeFormat))
+			w.Header().Set("WWW-Authenticate", `Bearer realm="stagepost", error="invalid_token"`)
+			problem.Write(w, problem.Of(problem.Refuse(http.StatusUnauthorized, job.Refused, "it has expired")))
+		},
+		"clock": nil, // at the handshake
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits for its second attempt
+			h := open(t)
+			dir := h.enrol("lab-1")
+			h.clock.Add(20 * time.Hour)
+			now := h.clock.Now() // of the worker
+			first := true
+			front := func(w http.ResponseWriter) bool {
+				if !first || answer == nil {
+					return false
+				}
+				first = false
+				answer(w)
+				return true
+			}
+			h.front.Store(&front)
+			if answer == nil {
+				h.clock.Add(5 * time.Hour)
+			}
+			c, err := credential.Open(dir, func() time.Time { return now })
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done, lines := make(chan struct{}), make(chan string, 8)
+			go func() {
+				defer close(done)
+				c.Run(ctx, h.url, slog.New(logged(lines)))
+				close(lines)
+			}()
+			if got := <-lines; got != "the certificate cannot be renewed" {
+				t.Errorf("the log: %s", got)
+			}
+			if answer == nil {
+				h.clock.Add(-5 * time.Hour)
+			}
+			if got := <-lines; got != "the certificate was renewed" {
+				t.Errorf("the log: %s", got)
+			}
+			cancel()
+			<-done
+		})
+	}
 }
 
 // TestRenewal: a certificate is replaced by another one of the same member and of a new key. A token does not get one,
