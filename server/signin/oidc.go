@@ -2,11 +2,11 @@ package signin
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -19,21 +19,21 @@ import (
 
 // OIDC is a provider of OpenID Connect. Sign-in is by the code flow with PKCE (RFC 7636), state and nonce.
 type OIDC struct {
-	Issuer       string
-	Client       string // client id
-	Secret       string // client secret
-	Title        string // the text of the link on the sign-in page; defaults to the issuer
-	Name         string // the claim with the name for records; defaults to preferred_username
-	Groups       string // the claim with the groups; defaults to groups
-	Rules        Rules
-	HTTP         *http.Client // defaults to one with a timeout of 10 s
-	Redirect     string       // the address of the callback, as it is registered at the provider
-	now          func() time.Time
-	mu           sync.Mutex // guards the rest
-	provider     *oidc.Provider
-	usedCallback map[[32]byte]time.Time // states that came back, so that each does once
-	failure      error                  // of the last try to read the provider's description
-	failedAt     time.Time
+	Issuer   string
+	Client   string // client id
+	Secret   string // client secret
+	Title    string // the text of the link on the sign-in page; defaults to the issuer
+	Name     string // the claim with the name for records; defaults to preferred_username
+	Groups   string // the claim with the groups; defaults to groups
+	Rules    Rules
+	HTTP     *http.Client // defaults to one with a timeout of 10 s
+	Redirect string       // the address of the callback, as it is registered at the provider
+	now      func() time.Time
+	mu       sync.Mutex // guards the rest
+	provider *oidc.Provider
+	outcomes map[[32]byte]*outcome // by states that came back, so that each does once
+	failure  error                 // of the last try to read the provider's description
+	failedAt time.Time
 }
 
 const (
@@ -115,20 +115,23 @@ func (o *OIDC) begin(ctx context.Context, p pending) (address string, err error)
 	return o.config(provider).AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)), nil
 }
 
-// returned returns what is wrong with a callback for a sign-in of this browser. It is right once.
-func (o *OIDC) returned(p pending, state, issuer string) error {
-	age := o.now().Sub(p.Begun)
+// returned returns how a callback for a sign-in of this browser ends, or what is wrong with it. The sign-in ends once:
+// the one who is first settles it.
+func (o *OIDC) returned(p pending, callback *url.URL) (end *outcome, first bool, err error) {
+	q, age := callback.Query(), o.now().Sub(p.Begun)
+	state, issuer := q.Get("state"), q.Get("iss")
 	switch {
 	case p.State == "" || subtle.ConstantTimeCompare([]byte(p.State), []byte(state)) != 1:
-		return errors.New("this sign-in was not begun in this browser: begin again")
+		return nil, false, errors.New("this sign-in was not begun in this browser: begin again")
 	case age < 0 || age > pendingFor:
-		return errors.New("the sign-in took too long: begin again")
+		return nil, false, errors.New("the sign-in took too long: begin again")
 	case issuer != "" && issuer != o.Issuer: // RFC 9207
-		return errors.New("the answer comes from another provider")
-	case !o.once(p.State):
-		return errors.New("this sign-in has ended already: begin again")
+		return nil, false, errors.New("the answer comes from another provider")
 	}
-	return nil
+	if end, first = o.outcome(p, callback.RawQuery); end == nil {
+		err = errors.New("this sign-in has ended already: begin again")
+	}
+	return end, first, err
 }
 
 // exchange exchanges the code of a callback for the identity.
@@ -178,26 +181,6 @@ func scrubbed(err error) error {
 		return fmt.Errorf("%s %s", failed.Response.Status, failed.ErrorCode)
 	}
 	return err
-}
-
-// once reports whether a state comes back for the first time.
-func (o *OIDC) once(state string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	now, key := o.now(), sha256.Sum256([]byte(state))
-	for k, at := range o.usedCallback {
-		if now.Sub(at) > pendingFor {
-			delete(o.usedCallback, k)
-		}
-	}
-	if _, used := o.usedCallback[key]; used {
-		return false
-	}
-	if o.usedCallback == nil {
-		o.usedCallback = map[[32]byte]time.Time{}
-	}
-	o.usedCallback[key] = now
-	return true
 }
 
 // identity reads the claims of an ID token.

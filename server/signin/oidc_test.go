@@ -2,6 +2,7 @@ package signin_test
 
 import (
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -40,6 +41,9 @@ type provider struct {
 	away   string               // where its token endpoint redirects to
 	asked  int                  // times that its description was asked for
 	down   bool                 // it has no description
+	spent  int                  // codes that it was sent
+	came   chan struct{}        // gets each request for a token, which waits for go on; nil: none waits
+	goOn   chan struct{}
 }
 
 func newProvider(t *testing.T) *provider {
@@ -113,7 +117,12 @@ func (p *provider) authorize(address string) (code string, asked url.Values) {
 }
 
 func (p *provider) token(w http.ResponseWriter, r *http.Request) {
+	if p.came != nil {
+		p.came <- struct{}{}
+		<-p.goOn
+	}
 	p.mu.Lock()
+	p.spent++
 	defer p.mu.Unlock()
 	if p.away != "" {
 		http.Redirect(w, r, p.away, http.StatusTemporaryRedirect)
@@ -336,6 +345,7 @@ func TestCallbacks(t *testing.T) {
 			if answer, text := h.back(callback, kept); answer.StatusCode != http.StatusSeeOther {
 				t.Errorf("the first: got %s %s", answer.Status, text)
 			}
+			h.clock.Add(time.Minute + time.Second)
 			return h.back(callback, kept)
 		},
 		"another browser": func(h *harness, _ *provider, callback string, _ *http.Cookie) (*http.Response, string) {
@@ -372,5 +382,112 @@ func TestCallbacks(t *testing.T) {
 				t.Errorf("got %s %s", answer.Status, text)
 			}
 		})
+	}
+}
+
+// TestCallbackIsRepeated: a browser that repeats a callback within a minute, as it does when the connection broke
+// before the answer, gets the same outcome: one session, one entry in the audit log, one exchange of the code. Another
+// browser, another code and a cookie that was made up get nothing.
+func TestCallbackIsRepeated(t *testing.T) {
+	h, p := openOIDC(t)
+	p.twice = true // even if the provider accepts the code again
+	callback, kept := h.browse(p)
+	first, _ := h.back(callback, kept)
+	h.clock.Add(time.Minute - time.Second)
+	again, text := h.back(callback, kept)
+	if again.StatusCode != http.StatusSeeOther || again.Header.Get("Location") != first.Header.Get("Location") ||
+		cookieOf(t, again).Value != cookieOf(t, first).Value {
+		t.Errorf("the repetition: got %s to %q: %s", again.Status, again.Header.Get("Location"), text)
+	}
+	if in := h.audited("sign-in"); p.spent != 1 || len(in) != 1 || len(h.files(t)) != 1 {
+		t.Errorf("%d exchanges, %d sign-ins, %d sessions; want one of each", p.spent, len(in), len(h.files(t)))
+	}
+	if got := h.status(http.MethodGet, "/api/v1/counts", cookieOf(t, again)); got != http.StatusOK {
+		t.Errorf("the session: got %d", got)
+	}
+	_, other := h.browse(p)
+	made := *kept
+	made.Value = other.Value // of another sign-in, under the name of this one
+	u, err := url.Parse(callback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	text, err = readText(kept.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := *kept
+	forged.Value = base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(text, `"verifier":"`,
+		`"verifier":"x`, 1)))
+	for what, try := range map[string]func() (*http.Response, string){
+		"without the cookie":       func() (*http.Response, string) { return h.back(callback, nil) },
+		"another browser":          func() (*http.Response, string) { return h.back(callback, other) },
+		"another sign-in's cookie": func() (*http.Response, string) { return h.back(callback, &made) },
+		"a cookie made up":         func() (*http.Response, string) { return h.back(callback, &forged) },
+		"another code": func() (*http.Response, string) {
+			q.Set("code", "another")
+			return h.back(u.Path+"?"+q.Encode(), kept)
+		},
+	} {
+		if answer, text := try(); answer.StatusCode != http.StatusForbidden || p.spent != 1 {
+			t.Errorf("%s: got %s after %d exchanges: %s", what, answer.Status, p.spent, text)
+		}
+	}
+}
+
+// readText is the text of a cookie of a sign-in that has begun.
+func readText(value string) (string, error) {
+	text, err := base64.RawURLEncoding.DecodeString(value)
+	return string(text), err
+}
+
+// TestRefusedCallbackIsRepeated: a repetition of a sign-in that failed fails as before, without another exchange.
+func TestRefusedCallbackIsRepeated(t *testing.T) {
+	h, p := openOIDC(t)
+	p.claims = func(c map[string]any) { c["groups"] = "none" }
+	callback, kept := h.browse(p)
+	first, before := h.back(callback, kept)
+	again, after := h.back(callback, kept)
+	if first.StatusCode != http.StatusForbidden || again.StatusCode != http.StatusForbidden || before != after {
+		t.Errorf("got %s, then %s: %s", first.Status, again.Status, after)
+	}
+	if failed := h.audited("sign-in-failed"); p.spent != 1 || len(failed) != 1 {
+		t.Errorf("%d exchanges, audited: %+v", p.spent, failed)
+	}
+}
+
+// TestBrokenCallback: the connection of a callback breaks while the provider exchanges the code. The browser repeats
+// the callback, waits for the outcome of the first one, and is signed in.
+func TestBrokenCallback(t *testing.T) {
+	h, p := openOIDC(t)
+	callback, kept := h.browse(p)
+	p.came, p.goOn = make(chan struct{}, 2), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	broken := make(chan struct{})
+	go func() {
+		defer close(broken)
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, callback, nil)
+		r.Host = "localhost"
+		r.AddCookie(kept)
+		h.Server.ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	<-p.came
+	cancel()
+	answers := make(chan *http.Response)
+	go func() {
+		r := h.Request(http.MethodGet, callback, "")
+		r.AddCookie(kept)
+		answer, _ := h.Ask(r)
+		answers <- answer
+	}()
+	close(p.goOn)
+	answer := <-answers
+	<-broken
+	if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "/healthz" || p.spent != 1 {
+		t.Errorf("got %s after %d exchanges", answer.Status, p.spent)
+	}
+	if in := h.audited("sign-in"); len(in) != 1 {
+		t.Errorf("audited: %+v", in)
 	}
 }

@@ -285,29 +285,30 @@ func (s *routes) callback(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return tooMany(w, wait)
 	}
-	one, who := s.takePending(w, r, q.Get("state")), identity.Identity{}
-	err := s.o.OIDC.returned(one, q.Get("state"), q.Get("iss"))
+	one := s.takePending(w, r, q.Get("state"))
+	end, first, err := s.o.OIDC.returned(one, r.URL)
 	switch {
 	case err != nil:
-	case q.Has("error"):
-		err = errors.New("the provider refused the sign-in")
+		end = &outcome{wrong: brief(err), err: s.failed(r, "", byOIDC, err)}
+	case first:
+		s.settle(end, r, one, q)
 	default:
-		if who, err = s.o.OIDC.exchange(r.Context(), one, q.Get("code")); err == nil {
-			err = s.taken.check(who.Name, s.o.OIDC.Issuer)
+		select {
+		case <-end.done:
+		case <-r.Context().Done():
+			return r.Context().Err()
 		}
 	}
-	if errors.Is(err, identity.ErrFault) {
+	if end.err == nil && end.secret == "" {
+		return s.show(w, r, http.StatusForbidden, view{Next: one.Next, Wrong: end.wrong})
+	}
+	if end.err == nil || errors.Is(end.err, identity.ErrFault) {
 		s.spare(tried)
-		return job.Errorf(job.Unavailable, "sign-in", "", "%w", err)
 	}
-	if err != nil {
-		if err := s.failed(r, who.Name, byOIDC, err); err != nil {
-			return err
-		}
-		return s.show(w, r, http.StatusForbidden, view{Next: one.Next, Wrong: brief(err)})
+	if end.err != nil {
+		return end.err
 	}
-	return s.enter(w, r, tried, session{Name: who.Name, Display: who.Display, Role: who.Role, Groups: who.Groups,
-		How: byOIDC}, one.Next)
+	return s.entered(w, r, end.secret, one.Next)
 }
 
 func (s *routes) firstPage(w http.ResponseWriter, r *http.Request) error {

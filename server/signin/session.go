@@ -136,27 +136,22 @@ func (s *sessions) Valid(who *identity.Identity) bool {
 	return ok && now.Same(who)
 }
 
-// begin begins a session and sets its cookie. A session that the browser has already ends: ids are never kept over a
-// sign-in.
-func (s *sessions) begin(w http.ResponseWriter, r *http.Request, one session) error {
+// begin begins a session, whose cookie has the secret. A session that the browser has already ends: ids are never kept
+// over a sign-in.
+func (s *sessions) begin(r *http.Request, one session) (secret string, err error) {
 	s.end(r)
 	s.sweep()
-	secret := rand.Text() + rand.Text() // 256 bits
+	secret = rand.Text() + rand.Text() // 256 bits
 	key := identity.Key(sha256.Sum256([]byte(secret)))
 	one.Begun = s.now().UTC().Truncate(time.Second)
 	text, err := json.Marshal(one)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := durable.Replace(s.file(key), text); err != nil {
-		return err
+		return "", err
 	}
-	if err := os.Chtimes(s.file(key), s.now(), s.now()); err != nil {
-		return err
-	}
-	secure := s.secure(r)
-	http.SetCookie(w, cookie(secure, "", secret, s.longest))
-	return nil
+	return secret, os.Chtimes(s.file(key), s.now(), s.now())
 }
 
 // end ends the session of a request, if it has one.

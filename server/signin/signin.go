@@ -208,17 +208,29 @@ func brief(err error) string {
 	return err.Error()
 }
 
-// enter begins the session of a person, and enters it in the audit list before that.
+// enter begins the session of a person and sends the browser on.
 func (s *routes) enter(w http.ResponseWriter, r *http.Request, tried attempt, one session, next string) error {
-	one.From = s.From(r)
-	if err := s.note(r.Context(), "sign-in", one.Name, one.How,
-		"role "+identity.WriteScope(one.Role, one.Groups, "")); err != nil {
-		return err
-	}
-	if err := s.begin(w, r, one); err != nil {
+	secret, err := s.open(r, one)
+	if err != nil {
 		return err
 	}
 	s.spare(tried)
+	return s.entered(w, r, secret, next)
+}
+
+// open begins the session of a person, and enters it in the audit list before that.
+func (s *routes) open(r *http.Request, one session) (secret string, err error) {
+	one.From = s.From(r)
+	if err := s.note(r.Context(), "sign-in", one.Name, one.How,
+		"role "+identity.WriteScope(one.Role, one.Groups, "")); err != nil {
+		return "", err
+	}
+	return s.begin(r, one)
+}
+
+// entered sets the cookie of a session that has begun and sends the browser on.
+func (s *routes) entered(w http.ResponseWriter, r *http.Request, secret, next string) error {
+	http.SetCookie(w, cookie(s.secure(r), "", secret, s.longest))
 	return seeOther(w, local(next))
 }
 
