@@ -33,12 +33,15 @@ func (i *Inventory) Kept(ctx context.Context, after Kept, n int) ([]Kept, error)
 	return all, nil
 }
 
-// Dirs returns the storage locations in the inventory.
+// Dirs returns the storage locations in the inventory. It searches the index once for each of them: DISTINCT would read
+// a row for each version.
 func (i *Inventory) Dirs(ctx context.Context) ([]string, error) {
 	return rows(ctx, i.read, func(r *sql.Rows) (dir string, err error) {
 		err = r.Scan(&dir)
 		return dir, err
-	}, "SELECT DISTINCT place FROM places ORDER BY place")
+	}, `SELECT dir FROM (WITH RECURSIVE dirs (dir) AS (SELECT min(place) FROM places
+		UNION ALL SELECT (SELECT min(place) FROM places WHERE place > dir) FROM dirs WHERE dir IS NOT NULL)
+		SELECT dir FROM dirs) AS found WHERE dir IS NOT NULL ORDER BY dir`)
 }
 
 // NamesIn gives the names of an object's versions in a storage location; none if the inventory does not know the object

@@ -3,8 +3,13 @@ package inventory
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stagepost/stagepost/format/noid"
 )
 
 // counts counts the statements that stay prepared and that were asked for without being prepared.
@@ -43,6 +48,80 @@ func TestStatementsStayPrepared(t *testing.T) {
 	if _, missed := i.known.counts(); missed > 0 {
 		t.Errorf("a repetition asked for %d statements that are not prepared", missed)
 	}
+}
+
+// TestNoStatementReadsAllRows: what an object of an ingest needs of the inventory does not read every row of a table
+// that grows with the objects.
+func TestNoStatementReadsAllRows(t *testing.T) {
+	i, err := Open(t.Context(), filepath.Join(t.TempDir(), "inventory.db"), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer i.Close()
+	template, err := noid.Parse("99999/fk4.reedeedk")
+	must(t, err)
+	ctx := t.Context()
+	must(t, i.EnterLocation(ctx, "storage", "id", at))
+	for n := range 3 { // a statement is prepared when it runs for the second time
+		name := fmt.Sprint("j", n)
+		named, err := i.Name(ctx, Claim{Taker: taker(name, 1), Owner: "o", LocalIDs: []string{"l-" + name},
+			Template: template, Depositor: "ann", Profile: "maps"})
+		must(t, err)
+		locks, err := i.Take(ctx, taker(name, 1), Want{Kind: ObjectLock, Name: named.ARK})
+		must(t, err)
+		must(t, i.Check(ctx, locks...))
+		e := entry(named.ARK, name, 1)
+		e.Locks, e.Places = locks, append(e.Places, Place{Dir: fmt.Sprint("other", n), Name: "v1"})
+		must(t, i.Record(ctx, e, files(2, nil)))
+		_, err = i.Objects(ctx, Query{ARK: named.ARK})
+		must(t, err)
+		_, err = i.JobsOf(ctx, named.ARK)
+		must(t, err)
+		_, _, err = i.VersionOf(ctx, name)
+		must(t, err)
+		_, err = i.Location(ctx, "storage")
+		must(t, err)
+		dirs, err := i.Dirs(ctx)
+		must(t, err)
+		if want := append([]string{"other0", "other1", "other2"}[:n+1], "storage"); !slices.Equal(dirs, want) {
+			t.Errorf("storage locations %q, want %q", dirs, want)
+		}
+	}
+	few := regexp.MustCompile("^SCAN (CONSTANT ROW|meta|dirs)") // rows
+	checked := 0
+	for _, known := range []*statements{&i.known, &i.read.known} {
+		for query := range known.all {
+			for _, line := range plan(t, i, query) {
+				if strings.HasPrefix(line, "SCAN ") && !few.MatchString(line) {
+					t.Errorf("%s\n%s", query, line)
+				}
+			}
+			checked++
+		}
+	}
+	if checked < 25 {
+		t.Errorf("%d statements", checked)
+	}
+	if control := plan(t, i, "SELECT DISTINCT place FROM places"); !strings.HasPrefix(control[0], "SCAN ") {
+		t.Errorf("control: %q", control)
+	}
+}
+
+// plan returns the steps of a statement.
+func plan(t *testing.T, i *Inventory, query string) (steps []string) {
+	t.Helper()
+	args := make([]any, len(regexp.MustCompile(`\?`).FindAllString(query, -1)))
+	all, err := i.read.DB.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
+	must(t, err)
+	defer all.Close()
+	for all.Next() {
+		var id, parent, unused int
+		var step string
+		must(t, all.Scan(&id, &parent, &unused, &step))
+		steps = append(steps, step)
+	}
+	must(t, all.Err())
+	return steps
 }
 
 // TestStatementsAreBounded: lists that are asked for in many forms, by some at once, do not fill the memory.
