@@ -193,7 +193,8 @@ func (i *Inventory) open(ctx context.Context, path, installation string) (err er
 	if i.unsynced {
 		sync = "synchronous(OFF)"
 	}
-	dsn := sqldb.FileDSN(path, "temp_store(MEMORY)", sync) + layer
+	// A commit copies the log of the database into it when the log has 16 MiB: until then most pages change again.
+	dsn := sqldb.FileDSN(path, "temp_store(MEMORY)", "wal_autocheckpoint(4000)", sync) + layer
 	if i.write, err = sql.Open("sqlite", dsn); err != nil {
 		return err
 	}
