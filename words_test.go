@@ -137,7 +137,6 @@ var standard = []string{
 	`cannot read what it knows`, `looking for beginning`, `inventory.head says`, `lab.book`, `book_01`, `book\.yaml`,
 	`(?:A|The) book is|The book cannot`, `prefix: book`, `tell the archive`, `arrows:(?:\\n|\W+events?)`, `manifest says`,
 	`who: world`, `place. string`, `stagepost (?:hold|release) --place`, `agent-died`, `v1/room`,
-	`lifecycle\.Arrow`, `(?:Table|Stage)\.Arrows?`, `OutboxCall\.Wants`, `Engine\.Tell`, `flow\.Keeper`, `job\.Place`, // old names
 }
 
 // sqlText matches statements of SQL, which have the names of stored tables.
