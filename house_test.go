@@ -65,6 +65,7 @@ var rules = []rule{
 	{"internal/log", "internal/durable", "it appends to files and reads them"},
 	{"internal/headfile", "", "it reads and writes files"},
 	{"internal/pacer", "", "it counts bytes and waits"},
+	{"internal/quiet", "job", "it passes on what is logged"},
 	{"internal/dirowner", "job", "the lock of a directory, by a process"},
 	{"internal/dirlock", "job", "the lock of a directory, by the claim of a job"},
 	{"internal/build", "", "the version of the program"},

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/internal/quiet"
 )
 
 func setLevel(level *slog.LevelVar, s *cli.Common) error {
@@ -22,9 +23,9 @@ func NewLog(w io.Writer, s *cli.Common, level *slog.LevelVar) (*slog.Logger, err
 	o := &slog.HandlerOptions{Level: level}
 	switch s.LogFormat {
 	case "text":
-		return slog.New(NewQuiet(slog.NewTextHandler(w, o))), nil
+		return slog.New(quiet.New(slog.NewTextHandler(w, o))), nil
 	case "json":
-		return slog.New(NewQuiet(slog.NewJSONHandler(w, o))), nil
+		return slog.New(quiet.New(slog.NewJSONHandler(w, o))), nil
 	}
 	return nil, cli.Usagef("log.format must be text or json, not %q", s.LogFormat)
 }

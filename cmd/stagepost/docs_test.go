@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/docs"
-	hostcli "github.com/stagepost/stagepost/host/cli"
+	"github.com/stagepost/stagepost/host/cli/reference"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the generated pages instead of co
 // TestPages holds the generated pages against the program; with -update it writes them.
 func TestPages(t *testing.T) {
 	c := newCall(nil, &bytes.Buffer{}, &bytes.Buffer{})
-	for name, want := range hostcli.Pages(c.Root(), newSettings()) {
+	for name, want := range reference.Pages(c.Root(), newSettings()) {
 		file := filepath.Join("..", "..", "docs", name)
 		if *update {
 			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {

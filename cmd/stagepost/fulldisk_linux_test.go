@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/internal/quiet"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -99,7 +100,7 @@ func (w *fullDisk) start() {
 	s := newSettings()
 	s.Data, s.Listen, s.StoreLog = w.dir, "127.0.0.1:0", w.storeLog
 	ingestOf(s).Reserve = 1 << 20
-	r, err := host.Start(w.Context(), s, slog.New(host.NewQuiet(slog.NewTextHandler(&w.log, nil))))
+	r, err := host.Start(w.Context(), s, slog.New(quiet.New(slog.NewTextHandler(&w.log, nil))))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -204,7 +205,7 @@ func testFullDisk(w *fullDisk) {
 		w.refused(j.ID)
 		w.stop()
 	}
-	if n, most := w.log.about("storage full"), 4*(2+int(time.Since(began)/host.QuietFor)); n == 0 || n > most {
+	if n, most := w.log.about("storage full"), 4*(2+int(time.Since(began)/quiet.For)); n == 0 || n > most {
 		t.Errorf("the log names the full disk %d times, at most %d are wanted:\n%s", n, most, w.log.String())
 	}
 	w.start()

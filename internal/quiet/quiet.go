@@ -1,4 +1,5 @@
-package host
+// Package quiet keeps a full disk from filling the log.
+package quiet
 
 import (
 	"context"
@@ -11,15 +12,15 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// QuietFor is how long a message about a full disk is not logged again.
-const QuietFor = time.Minute
+// For is how long a message about a full disk is not logged again.
+const For = time.Minute
 
 // noSpace is how the operating system states a full disk, in messages that are kept as text.
 var noSpace = syscall.ENOSPC.Error()
 
-// quiet is a log handler that writes a message about a full disk once a minute. While a disk is full, every claim,
-// sweep, request and job logs the same.
-type quiet struct {
+// handler writes a message about a full disk once a minute. While a disk is full, every claim, sweep, request and job
+// logs the same.
+type handler struct {
 	slog.Handler
 	seen *seen
 }
@@ -33,10 +34,11 @@ type seen struct {
 	skipped int        // such messages since
 }
 
-func NewQuiet(h slog.Handler) slog.Handler { return &quiet{h, &seen{now: time.Now}} }
+// New makes a log handler that passes on to another one a message about a full disk once in [For], and all others.
+func New(h slog.Handler) slog.Handler { return &handler{h, &seen{now: time.Now}} }
 
 // Handle is part of slog.Handler.
-func (q *quiet) Handle(ctx context.Context, r slog.Record) error {
+func (q *handler) Handle(ctx context.Context, r slog.Record) error {
 	full := false
 	r.Attrs(func(a slog.Attr) bool {
 		err, is := a.Value.Any().(error)
@@ -61,7 +63,7 @@ func (s *seen) again() (skipped int, write bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	if !s.last.IsZero() && now.Sub(s.last) < QuietFor {
+	if !s.last.IsZero() && now.Sub(s.last) < For {
 		s.skipped++
 		return 0, false
 	}
@@ -70,11 +72,11 @@ func (s *seen) again() (skipped int, write bool) {
 }
 
 // WithAttrs is part of slog.Handler.
-func (q *quiet) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &quiet{q.Handler.WithAttrs(attrs), q.seen}
+func (q *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &handler{q.Handler.WithAttrs(attrs), q.seen}
 }
 
 // WithGroup is part of slog.Handler.
-func (q *quiet) WithGroup(name string) slog.Handler {
-	return &quiet{q.Handler.WithGroup(name), q.seen}
+func (q *handler) WithGroup(name string) slog.Handler {
+	return &handler{q.Handler.WithGroup(name), q.seen}
 }
