@@ -69,6 +69,9 @@ type Health struct {
 	Engine   string   `json:"engine"`
 	Kinds    []string `json:"kinds"`
 
+	// the public key that verifies checkpoints of the histories, which this server signs when it leads
+	CheckpointKey string `json:"checkpoint_key,omitempty"`
+
 	// what confines the users' scripts that the server runs itself: native, bwrap or none
 	Sandbox  string   `json:"sandbox,omitempty"`
 	Warnings []string `json:"warnings,omitempty"` // what is wrong without keeping it from its work

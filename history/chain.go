@@ -115,6 +115,9 @@ func (c *chain) compare(e *job.Event) {
 	for len(c.marks) > 0 && c.marks[0].seq <= e.Seq {
 		m := c.marks[0]
 		c.marks = c.marks[1:]
+		if m.seq < e.Seq || m.hash != e.Hash {
+			c.v.missed(m.of)
+		}
 		switch {
 		case m.seq < e.Seq: // it is missing, which is reported
 		case m.hash == e.Hash:
@@ -134,6 +137,9 @@ func (c *chain) compare(e *job.Event) {
 func (c *chain) end() {
 	if c == nil || c.line.Damage != "" {
 		return
+	}
+	for _, m := range c.marks {
+		c.v.missed(m.of)
 	}
 	switch last := c.newest.seq; {
 	case c.seq < c.line.Entries:

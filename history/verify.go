@@ -41,6 +41,12 @@ type Report struct {
 	Purged int       `json:"purged"` // jobs of the anchors that were purged by a person or by their retention time
 	Count  int       `json:"count"`  // of all faults
 	Faults []Fault   `json:"faults"` // the first ones
+
+	// Of [VerifyCheckpoints]: how many checkpoints there are, the number of the first one that the histories do not
+	// extend, and those that record a restored backup.
+	Checkpoints int64    `json:"checkpoints,omitempty"`
+	First       int64    `json:"first,omitempty"`
+	Restored    []string `json:"restored,omitempty"`
 }
 
 // mostFaults is how many faults a report lists.
@@ -78,10 +84,22 @@ type mark struct {
 func Verify(ctx context.Context, export io.ReaderAt, size int64, trusted *rfc3161.Verifier, now time.Time) (
 	Report, error,
 ) {
-	v := &verification{
-		Report: Report{Stamps: []Stamped{}, Faults: []Fault{}}, trusted: trusted, now: now,
+	v := newVerification(now)
+	v.trusted = trusted
+	return v.run(ctx, export, size, func() error { v.readAnchors(); return nil })
+}
+
+func newVerification(now time.Time) *verification {
+	return &verification{
+		Report: Report{Stamps: []Stamped{}, Faults: []Fault{}}, now: now,
 		files: map[string]*zip.File{}, marks: map[job.ID][]mark{}, log: map[int64]mark{}, purges: map[job.ID]bool{},
 	}
+}
+
+// run checks an export. readMarks reads what the histories are compared with.
+func (v *verification) run(ctx context.Context, export io.ReaderAt, size int64, readMarks func() error) (
+	Report, error,
+) {
 	z, err := zip.NewReader(export, size)
 	if err != nil {
 		v.fault("export", 0, "the file is truncated, or it is no ZIP file: %v", err)
@@ -94,7 +112,9 @@ func Verify(ctx context.Context, export io.ReaderAt, size int64, trusted *rfc316
 		v.files[f.Name] = f
 	}
 	v.readSummary()
-	v.readAnchors()
+	if err := readMarks(); err != nil {
+		return v.Report, err
+	}
 	v.readAudit(ctx)
 	v.readHistories(ctx)
 	v.findMissing()
@@ -199,6 +219,7 @@ func (v *verification) readAudit(ctx context.Context) {
 		}
 		if m, ok := v.log[e.Seq]; ok && m.hash != e.Hash {
 			v.fault(log, e.Seq, "the entry, or one before it, was replaced after %s", m.of)
+			v.missed(m.of)
 		}
 		if e.Event == job.Purge {
 			v.purges[e.Job] = true
@@ -208,6 +229,9 @@ func (v *verification) readAudit(ctx context.Context) {
 	})
 	last := mark{}
 	for _, m := range v.log {
+		if m.seq > seq {
+			v.missed(m.of)
+		}
 		if m.seq > last.seq {
 			last = m
 		}
@@ -225,6 +249,9 @@ func (v *verification) findMissing() {
 		if v.purges[id] || v.expired(m) {
 			v.Purged++
 			continue
+		}
+		for _, m := range v.marks[id] {
+			v.missed(m.of)
 		}
 		v.fault(string(id), 0, "the job was removed: %s has %s of its history, and no person purged it", m.of,
 			entries(m.seq))
@@ -257,7 +284,7 @@ func (v *verification) compareCounts() {
 		has, seen int64
 	}{
 		{"jobs", v.Jobs, v.seen.Jobs}, {"entries of histories", v.Entries, v.seen.Entries},
-		{"entries of the audit log", v.Audit, v.seen.Audit}, {"anchors", v.Anchors, int64(len(v.anchors))},
+		{"entries of the audit log", v.Audit, v.seen.Audit}, {"anchors", v.Anchors, v.seen.Anchors},
 	} {
 		if c.has != c.seen {
 			v.fault("export", 0, "%s lists %d %s, and there are %d", summaryName, c.has, c.what, c.seen)

@@ -13,10 +13,12 @@ import (
 	"github.com/stagepost/stagepost/format/rfc3161"
 )
 
-// anchor is an anchor of an export.
+// anchor is an anchor of an export, or a checkpoint.
 type anchor struct {
 	Anchor
-	good  bool   // its text is as it was made, as far as later anchors and its time stamp show
+	checkpoint, restored bool
+
+	good  bool   // its text is as it was made, as far as later anchors and its time stamp or signature show
 	sum   string // SHA-256 of its text
 	reply string // SHA-256 of the answer; none
 	stamp *rfc3161.Token
@@ -24,10 +26,15 @@ type anchor struct {
 
 // String names it in messages.
 func (a *anchor) String() string {
-	return fmt.Sprintf("anchor %d of %s", a.Number, a.Made.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s of %s", a.object(), a.Made.UTC().Format(time.RFC3339))
 }
 
-func (a *anchor) object() string { return fmt.Sprintf("anchor %d", a.Number) }
+func (a *anchor) object() string {
+	if a.checkpoint {
+		return fmt.Sprintf("checkpoint %d", a.Number)
+	}
+	return fmt.Sprintf("anchor %d", a.Number)
+}
 
 var exportNames = regexp.MustCompile(`^` + anchorsName + `/([0-9]{8,18})\.txt$`)
 
@@ -49,6 +56,7 @@ func (v *verification) readAnchors() {
 		next = n + 1
 		v.anchors = append(v.anchors, v.readOne(n))
 	}
+	v.seen.Anchors = int64(len(v.anchors))
 	v.compareAnchors()
 	v.checkStamps()
 	for _, a := range v.anchors {
@@ -78,9 +86,12 @@ func (v *verification) cover() {
 		}
 		if n := len(v.covered); n > 0 && v.covered[n-1].after == a.Through {
 			v.covered[n-1].after = a.After
-			continue
+		} else {
+			v.covered = append(v.covered, span{a.After, a.Through})
 		}
-		v.covered = append(v.covered, span{a.After, a.Through})
+		if a.restored { // it has all histories
+			return
+		}
 	}
 }
 

@@ -43,6 +43,10 @@ func (s *Settings) DurableData() []backup.Entry {
 			Reason: "people sign in again; a restore must not bring back a session that was ended"},
 		{Name: grantsName, How: backup.Linked, What: "which tokens, users and enrolment tokens the audit log has"},
 		{Name: anchorsName, How: backup.Linked, What: "anchors of the histories with their time stamps"},
+		{Name: CheckpointsName, How: backup.Late, What: "signed checkpoints of the histories"},
+		{Name: signingKeyName + "*", How: backup.Left, What: "the key that signs checkpoints, unless " +
+			"`checkpoint.key` names another file",
+			Reason: "who has a backup must not sign as the server; keep a copy of your own"},
 		{Name: "logs", How: backup.Late, What: "logs of jobs"},
 		{Name: MailDir, How: backup.Late, What: "mails, unless `mail.smtp` is set"},
 		{Name: backup.OutsideName, How: backup.Late, What: "configuration from elsewhere that a restore brought"},

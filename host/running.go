@@ -63,6 +63,7 @@ type Server struct {
 	dropped   bool      // the ballast is used for this start
 
 	anchors    *history.Anchors     // nil: none are made
+	signed     *history.Checkpoints // nil: none are signed
 	backups    *schedule            // nil: the store keeps nothing
 	tokens     *token.Tokens        // nil: none
 	authority  *authority.Authority // nil: none
@@ -247,7 +248,7 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	return nil
 }
 
-// openMaintenance opens backups and anchors of a store that keeps its jobs.
+// openMaintenance opens backups, anchors and checkpoints of a store that keeps its jobs.
 func (r *Server) openMaintenance(s *Settings, o *server.Options) error {
 	if !r.store.Durable() {
 		return nil
@@ -257,6 +258,9 @@ func (r *Server) openMaintenance(s *Settings, o *server.Options) error {
 		return err
 	}
 	o.Maintenance = d
+	if s.CheckpointEvery > 0 {
+		r.signed = s.Checkpoints(r.Shared, r.store, r.Log, func() bool { return r.Engine.Leads() })
+	}
 	return r.openAnchors(s)
 }
 
@@ -364,6 +368,9 @@ func (r *Server) run() {
 	if r.anchors != nil {
 		r.stopped.Go(func() { r.anchors.Run(ctx) })
 	}
+	if r.signed != nil {
+		r.stopped.Go(func() { r.signed.Run(ctx) })
+	}
 	r.stopped.Go(func() {
 		if err := r.Engine.Run(ctx); err != nil && ctx.Err() == nil { // stopped before it had begun is stopped
 			r.fail(fmt.Errorf("engine: %w", err))
@@ -438,6 +445,7 @@ func (r *Server) Stop() error {
 		}
 	}
 	r.stopped.Wait()
+	r.lastCheckpoint()
 	err = errors.Join(r.alive(), err, r.close())
 	names := []string{"address"}
 	for _, endpoint := range r.endpoints {

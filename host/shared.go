@@ -86,8 +86,11 @@ func (s *serveSettings) serverName(data string) string {
 	return host + "-" + hex.EncodeToString(digest[:4])
 }
 
-// describeStore adds to the health of the server where its store is, and which server leads.
+// describeStore adds to the health of the server where its store is, which server leads, and the key of checkpoints.
 func (r *Server) describeStore(h *client.Health) {
+	if r.signed != nil {
+		h.CheckpointKey, _ = r.signed.Key() // until the first checkpoint there may be none
+	}
 	h.Location = r.store.Location
 	if r.store.Leader != nil {
 		h.Leader = r.store.Lead(context.Background())

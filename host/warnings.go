@@ -21,6 +21,9 @@ func (r *Server) warnings(s *Settings) (all []string) {
 	if r.anchors != nil {
 		all = append(all, r.anchors.Warnings(time.Now())...)
 	}
+	if r.signed != nil {
+		all = append(all, r.signed.Warnings()...)
+	}
 	if r.authority != nil {
 		all = append(all, r.authority.Warnings()...)
 	}

@@ -100,6 +100,7 @@ type auditView struct {
 	Entries []job.Audit // the newest first
 	Next    string
 	Cut     bool
+	Key     string // that verifies checkpoints
 }
 
 func (h *handlers) audit(r *http.Request) (*Frame, error) {
@@ -108,7 +109,9 @@ func (h *handlers) audit(r *http.Request) (*Frame, error) {
 	if err := h.Get(r, With("/api/v1/audit", q), &audits); err != nil {
 		return nil, err
 	}
-	v := auditView{Filter: q, Entries: audits.Entries, Cut: audits.Cut}
+	var health api.Health
+	_ = h.Get(r, "/healthz", &health) // the answer of a server that is ill has no key
+	v := auditView{Filter: q, Entries: audits.Entries, Cut: audits.Cut, Key: health.CheckpointKey}
 	if !q.Has("after") {
 		slices.Reverse(v.Entries)
 	} else if audits.Next != "" {

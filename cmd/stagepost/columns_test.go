@@ -161,6 +161,7 @@ admin backup
 admin fsck
 admin verify
 admin verify compute.job/2
+admin checkpoint show
 admin accept
 admin accept --note x
 admin token list missing
@@ -185,40 +186,43 @@ list --data /nowhere/at/all/that/is/a/directory/with/a/long/name
 // untried are the commands that TestTerminalOf80Columns does not run, each with the reason.
 var untried = map[string]string{
 	"completion bash": scriptOfAShell, "completion fish": scriptOfAShell, "completion powershell": scriptOfAShell,
-	"completion zsh":        scriptOfAShell,
-	"admin audit export":    "it prints JSON lines",
-	"admin ca enrol":        ofAuthorities,
-	"admin ca init":         ofAuthorities,
-	"admin ca list":         ofAuthorities,
-	"admin ca revoke":       ofAuthorities,
-	"work enrol":            ofAuthorities,
-	"migrate":               "it needs a database server; TestMigrateThereAndBack of package host reads what it prints",
-	"admin user disable":    ofUsers,
-	"admin user list":       ofUsers,
-	"admin user new":        ofUsers,
-	"admin user password":   ofUsers,
-	"admin user role":       ofUsers,
-	"archive pdf-worker":    "it runs until it is stopped",
-	"archive premis":        "it prints a document in XML",
-	"compute agent":         "it runs until it is stopped; TestScript/agent reads what it prints",
-	"demo":                  "TestDemo has its own check of 80 columns",
-	"demo campus":           "it runs until it is stopped; TestQuickStarts reads what it prints",
-	"docs":                  "it writes files",
-	"ingest manifest":       "it prints a file of the archive as it is",
-	"ingest metadata":       "it prints files of the archive as they are",
-	"ingest profile schema": "it prints a JSON schema for editors",
-	"work":                  "it runs until it is stopped; TestScript/work reads what it prints",
-	"serve":                 "it runs until it is stopped; TestQuickStarts reads what it prints",
-	"zk check":              readsNodes,
-	"zk dump":               readsNodes,
-	"zk import":             readsNodes,
-	"zk orphans":            readsNodes,
+	"completion zsh":            scriptOfAShell,
+	"admin audit export":        "it prints JSON lines",
+	"admin ca enrol":            ofAuthorities,
+	"admin ca init":             ofAuthorities,
+	"admin ca list":             ofAuthorities,
+	"admin ca revoke":           ofAuthorities,
+	"admin checkpoint restored": withoutServer,
+	"admin checkpoint rotate":   withoutServer,
+	"work enrol":                ofAuthorities,
+	"migrate":                   "it needs a database server; TestMigrateThereAndBack of package host reads what it prints",
+	"admin user disable":        ofUsers,
+	"admin user list":           ofUsers,
+	"admin user new":            ofUsers,
+	"admin user password":       ofUsers,
+	"admin user role":           ofUsers,
+	"archive pdf-worker":        "it runs until it is stopped",
+	"archive premis":            "it prints a document in XML",
+	"compute agent":             "it runs until it is stopped; TestScript/agent reads what it prints",
+	"demo":                      "TestDemo has its own check of 80 columns",
+	"demo campus":               "it runs until it is stopped; TestQuickStarts reads what it prints",
+	"docs":                      "it writes files",
+	"ingest manifest":           "it prints a file of the archive as it is",
+	"ingest metadata":           "it prints files of the archive as they are",
+	"ingest profile schema":     "it prints a JSON schema for editors",
+	"work":                      "it runs until it is stopped; TestScript/work reads what it prints",
+	"serve":                     "it runs until it is stopped; TestQuickStarts reads what it prints",
+	"zk check":                  readsNodes,
+	"zk dump":                   readsNodes,
+	"zk import":                 readsNodes,
+	"zk orphans":                readsNodes,
 }
 
 const readsNodes = "it reads ZooKeeper; TestBesideMerritt reads what it prints"
 
 const (
 	scriptOfAShell = "it prints a program for a shell"
+	withoutServer  = "no server may run meanwhile; TestScript/checkpoint reads what it prints"
 	ofAuthorities  = "the server of the trial has no authority; TestScript/certificates reads what it prints"
 	ofUsers        = "the server of the trial has no users; TestScript/signin reads what it prints"
 )

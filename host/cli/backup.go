@@ -24,7 +24,7 @@ func (c *commands) backup() *cobra.Command {
 		Short: "Make a backup of the data directory",
 		Long: `Makes a backup of the whole data directory, as it is at one moment, while the server works or when none does: databases, payloads, stored objects, logs,
 profiles, keys, and the files that the configuration names. A manifest has the digest of every file. It prints what the backup contains and what it refers to
-elsewhere, such as storage locations outside the data directory.
+elsewhere, such as storage locations outside the data directory. The key that signs checkpoints is not in it.
 
 DIR must not exist. A plain name is one in the backup directory (setting backup.dir); without DIR the time is the name. A server makes the backup in its
 backup directory; DIR elsewhere must be on the same machine. stagepost admin restore makes a data directory of a backup. The backup contains secrets: it is

@@ -6,17 +6,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/format/rfc3161"
 	"github.com/stagepost/stagepost/history"
-	"github.com/stagepost/stagepost/host"
 )
 
 func (c *commands) export() *cobra.Command {
@@ -32,12 +31,7 @@ On a running server the export goes through its API. On a data directory without
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
-			size, err := writeNew(args[0], func(w io.Writer) error {
-				_, err := withStore(ctx, c,
-					func(ctx context.Context, api *client.Client) (bool, error) { return true, api.Export(ctx, w) },
-					func(ctx context.Context, d *host.Maintenance) (bool, error) { return true, d.Export(ctx, w) })
-				return err
-			})
+			size, err := writeNew(args[0], func(w io.Writer) error { return c.writeExport(ctx, w) })
 			if err != nil {
 				return err
 			}
@@ -73,6 +67,7 @@ type damage struct{ cli.Faults }
 
 func (c *commands) verifyExport() *cobra.Command {
 	var roots []string
+	var checkpoints checkpointFlags
 	cmd := &cobra.Command{
 		Use:   "verify FILE",
 		Short: "Verify an export of histories, without a server",
@@ -80,13 +75,17 @@ func (c *commands) verifyExport() *cobra.Command {
 that the anchors have each history as it is in the file, the chain of anchors, and their time stamps (RFC 3161). It lists what was
 changed, removed or inserted, and between which anchors. What is newer than the newest anchor has only its hashes.
 
---ca names files with the certificates of authorities that you trust; without it time stamps are faults. The exit code is 5 if
+--ca names files with the certificates of authorities that you trust; without it time stamps are faults. With --key and --checkpoints
+the histories are compared with signed checkpoints in place of anchors, as stagepost admin verify --key does. The exit code is 5 if
 there is a fault. stagepost admin verify compares the histories of a data directory with its records.`,
 		Example: "  stagepost verify histories.zip --ca root.pem",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
+			if (len(checkpoints.keys) > 0) != (checkpoints.file != "") || len(checkpoints.keys) > 0 && len(roots) > 0 {
+				return cli.Usagef("--key and --checkpoints go together, and not with --ca")
+			}
 			trusted, err := trust(roots)
 			if err != nil {
 				return err
@@ -96,6 +95,9 @@ there is a fault. stagepost admin verify compares the histories of a data direct
 				return err
 			}
 			defer func() { err = errors.Join(err, f.Close()) }()
+			if len(checkpoints.keys) > 0 {
+				return c.verifyExported(ctx, f, &checkpoints)
+			}
 			info, err := f.Stat()
 			if err != nil {
 				return err
@@ -107,8 +109,27 @@ there is a fault. stagepost admin verify compares the histories of a data direct
 			return c.printExport(&r)
 		},
 	}
+	checkpoints.add(cmd, "")
 	cmd.Flags().StringArrayVar(&roots, "ca", nil, "file with certificates (PEM) that are trusted; may be given again")
 	return cmd
+}
+
+// verifyExported compares an export with checkpoints.
+func (c *commands) verifyExported(ctx context.Context, export *os.File, f *checkpointFlags) (err error) {
+	file, checkpoints, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := export.Stat()
+	if err != nil {
+		return err
+	}
+	r, err := history.VerifyCheckpoints(ctx, export, info.Size(), checkpoints, f.trusted(), time.Now())
+	if err != nil {
+		return err
+	}
+	return c.printExport(&r)
 }
 
 // trust reads certificates. It gives nil without files.
@@ -131,6 +152,12 @@ func (c *commands) printExport(r *history.Report) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return errors.Join(c.Out.JSON(r), bad)
 	}
+	if r.First != 0 {
+		c.Out.Line("checkpoint %d is the first that the histories do not extend", r.First)
+	}
+	for _, text := range r.Restored {
+		c.Out.Line("a backup was restored, %s", text)
+	}
 	for _, f := range r.Faults {
 		if f.Entry > 0 {
 			f.Object += fmt.Sprintf(", entry %d", f.Entry)
@@ -145,9 +172,12 @@ func (c *commands) printExport(r *history.Report) error {
 		stamped = fmt.Sprintf("%d, the newest of %s by %s", n, c.Out.Moment(r.Stamps[n-1].Time),
 			r.Stamps[n-1].Authority)
 	}
-	return errors.Join(c.Out.Sheet([][2]string{
+	compared := checkpointRows(r)
+	if compared == nil {
+		compared = [][2]string{{"anchors", strconv.FormatInt(r.Anchors, 10)}, {"time stamps", stamped}}
+	}
+	return errors.Join(c.Out.Sheet(slices.Concat([][2]string{
 		{"jobs", strconv.FormatInt(r.Jobs, 10)}, {"entries", strconv.FormatInt(r.Entries, 10)},
-		{"audit log", strconv.FormatInt(r.Audit, 10)}, {"anchors", strconv.FormatInt(r.Anchors, 10)},
-		{"purged jobs", strconv.Itoa(r.Purged)}, {"time stamps", stamped}, {"faults", strconv.Itoa(r.Count)},
-	}), bad)
+		{"audit log", strconv.FormatInt(r.Audit, 10)},
+	}, compared, [][2]string{{"purged jobs", strconv.Itoa(r.Purged)}, {"faults", strconv.Itoa(r.Count)}})), bad)
 }

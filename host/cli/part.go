@@ -42,6 +42,7 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 				"  stagepost admin health\n  stagepost admin backup --data /srv/stagepost\n"+
 					"  stagepost admin drain --note 'storage moves'",
 				c.token(), c.user(), c.authority(), c.health(), c.clock(), c.fsck(), c.verify(), c.export(),
+				c.checkpoint(),
 				c.accept(), c.backup(), c.restore(), c.config()), c.fixity()},
 			Server: []*cobra.Command{c.serve(), c.work(), c.version()},
 			More:   []*cobra.Command{c.verifyExport(), c.migrate()},
