@@ -180,16 +180,22 @@ type severalJobs map[string]time.Time
 
 // hadOneJob counts the claims of a worker whose lease has expired, and reports whether it had only one.
 func (e *Engine) hadOneJob(ctx context.Context, j *job.Job) (alone bool, err error) {
-	page, err := e.store.List(ctx, job.Query{Worker: j.Worker, Limit: 100})
-	if err != nil {
-		return false, err
-	}
-	n, now := 0, e.clock.Now()
-	for i := range page.Jobs {
-		if page.Jobs[i].Worker == j.Worker {
-			n++
+	n := 0 // the query has the workers, too, whose names begin with that of this one
+	for q := (job.Query{Worker: j.Worker, Limit: 1000}); n < 2; {
+		page, err := e.store.List(ctx, q)
+		if err != nil {
+			return false, err
+		}
+		for i := range page.Jobs {
+			if page.Jobs[i].Worker == j.Worker {
+				n++
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			break
 		}
 	}
+	now := e.clock.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for worker, at := range e.several {

@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/explain"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -212,4 +213,39 @@ func TestSuspectsOutside(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNeighborBehindManyOthers: a worker that is lost with two jobs is blamed on neither, although the workers whose
+// names begin with its name have more claims than a page of the store. The control has one job, which is blamed.
+func TestNeighborBehindManyOthers(t *testing.T) {
+	for n, want := range map[int]lc.State{1: "Lost", 2: "Posted"} {
+		synctest.Test(t, func(t *testing.T) {
+			work := remoteLetters()
+			work.Policy.MaxStarts = 1
+			w := start(t, mem.New(), engine.Options{}, work)
+			defer w.stop()
+			for range n {
+				w.post(engine.Order{})
+			}
+			lost := w.acquire("w1", n)
+			const others = 1001
+			for range others {
+				w.post(engine.Order{})
+			}
+			for has := 0; has < others; {
+				got, err := w.Remote().Claim(t.Context(), remote.Claim{Worker: "w10", From: everywhere, N: others,
+					Lease: time.Hour})
+				if err != nil || len(got) == 0 {
+					t.Fatal(got, err)
+				}
+				has += len(got)
+			}
+			time.Sleep(2 * time.Minute)
+			for _, j := range lost {
+				if now := w.get(j.ID); now.State != want || now.Claimed() {
+					t.Errorf("one of %d is %s (%s), want %s", n, now.State, now.Message, want)
+				}
+			}
+		})
+	}
 }
