@@ -17,6 +17,17 @@ func (e operators) RetryTask(ctx context.Context, a operator.Act, name string) (
 	if a.By == 0 {
 		a.By = lifecycle.Operator
 	}
+	entered := false
+	for try := 1; ; try++ {
+		j, err := e.retryTask(ctx, &a, name, &entered)
+		if job.KindOf(err) != job.Conflict || a.Version != 0 || try == 20 {
+			return j, err
+		}
+	}
+}
+
+// retryTask is one try. Its commit is a Conflict if the job or the task has changed since it was read.
+func (e operators) retryTask(ctx context.Context, a *operator.Act, name string, entered *bool) (job.Job, error) {
 	j, err := e.store.Get(ctx, a.Job)
 	if err != nil {
 		return j, err
@@ -34,20 +45,32 @@ func (e operators) RetryTask(ctx context.Context, a operator.Act, name string) (
 		return j, job.Errorf(job.NotFound, string(retryTask), j.ID, "it has no task %.200q", name)
 	}
 	again, err := e.Again(&j, &tasks[at], a.By)
+	switch {
+	case err != nil:
+		return j, err
+	case j.Ended:
+		return j, job.Errorf(job.Refused, string(retryTask), j.ID, "it has ended (%s)", j.State)
+	case a.Actor == "":
+		return j, job.Errorf(job.Invalid, string(retryTask), j.ID, "it needs an actor, for the audit log")
+	}
+	if !*entered {
+		entry := operator.Entry{By: a.By, Actor: a.Actor, Event: retryTask, Object: string(j.ID) + " " + name,
+			Note: a.Note}
+		if err := e.Audit(ctx, entry); err != nil {
+			return j, err
+		}
+		*entered = true
+	}
+	now := e.clock.Now()
+	again.Epoch, again.Changed = j.Epoch, now
+	t := newTransition(e.workOf(j.Kind), &j, now)
+	t.asRead(e.name)
+	t.Keep, t.Tasks = true, []job.Task{again} // a worker with the claim keeps it and is notified
+	next, err := e.one(ctx, t)
 	if err != nil {
 		return j, err
 	}
-	if a.Actor == "" {
-		return j, job.Errorf(job.Invalid, string(retryTask), j.ID, "it needs an actor, for the audit log")
-	}
-	entry := operator.Entry{By: a.By, Actor: a.Actor, Event: retryTask, Object: string(j.ID) + " " + name, Note: a.Note}
-	if err := e.Audit(ctx, entry); err != nil {
-		return j, err
-	}
-	if err := e.Notify(ctx, j.ID, "", again); err != nil {
-		return j, err
-	}
-	return e.store.Get(ctx, j.ID)
+	return next, nil
 }
 
 // Again returns a task as it is after a retry by an actor. Its error, of kind Refused, states why the task is not tried

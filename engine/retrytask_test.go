@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -46,6 +48,64 @@ func TestRetryTask(t *testing.T) {
 			entries, err := w.store.Audit(t.Context(), 0, 10)
 			if err != nil || (len(entries) == 1) != rule {
 				t.Errorf("rule %v: the audit log has %+v, %v", rule, entries, err)
+			}
+		})
+	}
+}
+
+// between is a store on which something happens after the tasks of a job were read for the first time.
+type between struct {
+	job.Store
+	do func()
+}
+
+func (b *between) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
+	tasks, err := b.Store.Tasks(ctx, id)
+	if do := b.do; do != nil {
+		b.do = nil
+		do()
+	}
+	return tasks, err
+}
+
+// TestRetryTaskThatChanges: a task that changes after it was read for a retry is not set back to what it was. In the
+// control another task changes, and the task is tried again. In both the retry is entered once.
+func TestRetryTaskThatChanges(t *testing.T) {
+	for name, want := range map[string]lifecycle.State{"seal": "Finished", "fold": "Created"} {
+		synctest.Test(t, func(t *testing.T) {
+			work := letters(nil)
+			work.Again = func(j *job.Job, of *job.Task, _ lifecycle.Actor) (job.Task, error) {
+				next := *of
+				if next.State != "Failed" {
+					return next, job.Errorf(job.Refused, "retry-task", j.ID, "it is %s", of.State)
+				}
+				next.State = "Created"
+				return next, nil
+			}
+			store := &between{Store: mem.New()}
+			w := start(t, store, engine.Options{}, work)
+			defer w.stop()
+			id := w.post(engine.Order{Due: w.Clock().Now().Add(1 << 40)}).ID
+			change := func(of string, state lifecycle.State) {
+				if err := w.Notify(t.Context(), id, "", job.Task{Name: of, Kind: "part", State: state}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			change("seal", "Failed")
+			store.do = func() { change(name, "Finished") }
+			j, err := w.Operator().RetryTask(t.Context(), operator.Act{Job: id, Actor: "ann"}, "seal")
+			if refused := job.KindOf(err) == job.Refused; refused != (want == "Finished") || !refused && err != nil ||
+				err == nil && j.Version != w.get(id).Version {
+				t.Errorf("%s changes: got %+v, %v", name, j, err)
+			}
+			tasks, err := w.store.Tasks(t.Context(), id)
+			at := slices.IndexFunc(tasks, func(one job.Task) bool { return one.Name == "seal" })
+			if err != nil || at < 0 || tasks[at].State != want {
+				t.Errorf("%s changes: got %+v, %v; want %s", name, tasks, err, want)
+			}
+			entries, err := w.store.Audit(t.Context(), 0, 10)
+			if err != nil || len(entries) != 1 {
+				t.Errorf("%s changes: the audit log has %+v, %v", name, entries, err)
 			}
 		})
 	}
