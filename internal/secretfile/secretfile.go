@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// most is how many bytes of a file are read.
+// most is how many bytes a file has at most.
 const most = 64 << 10
 
 // Bits of modes.
@@ -22,7 +22,7 @@ const (
 )
 
 // Read returns the text of a file without the newlines at its end. A regular file that others than its owner may
-// read is refused, and so is one without text. No error contains the text.
+// read is refused, and so is one without text or with more than 64 KiB. No error contains the text.
 func Read(name string) (string, error) {
 	return read(name, func(info fs.FileInfo) error {
 		return fmt.Errorf("%s has the mode %#o: only its owner may read it (chmod 600)", name, info.Mode().Perm())
@@ -61,9 +61,12 @@ func read(name string, shared func(fs.FileInfo) error) (string, error) {
 			return "", err
 		}
 	}
-	text, err := io.ReadAll(io.LimitReader(f, most))
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return "", err
+	}
+	if len(text) > most {
+		return "", fmt.Errorf("%s has more than %d KiB: it is no file of a secret", name, most>>10)
 	}
 	secret := strings.TrimRight(string(text), "\r\n")
 	if strings.TrimSpace(secret) == "" {

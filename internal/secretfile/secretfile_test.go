@@ -1,6 +1,7 @@
 package secretfile_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -38,6 +39,23 @@ func TestRead(t *testing.T) {
 	write(" \n", 0o400)
 	if _, err := secretfile.Read(name); err == nil || !strings.Contains(err.Error(), "is empty") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestReadLong: a file that is too long is refused, not cut. The control has as many bytes as are allowed.
+func TestReadLong(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "key")
+	for size, fine := range map[int]bool{64 << 10: true, 64<<10 + 1: false} {
+		if err := os.WriteFile(name, bytes.Repeat([]byte("s"), size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, read := range []func(string) (string, error){secretfile.Read, secretfile.ReadMounted} {
+			text, err := read(name)
+			if fine && (err != nil || len(text) != size) || !fine && (err == nil || text != "" ||
+				strings.Contains(err.Error(), "ss")) {
+				t.Errorf("%d bytes: got %d, %v", size, len(text), err)
+			}
+		}
 	}
 }
 
