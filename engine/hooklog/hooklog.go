@@ -111,8 +111,9 @@ func (l *Log) Delivery(ctx context.Context, key string) (api.Hook, error) {
 const most = 1000
 
 // Replay makes notifications due that were delivered or abandoned, with all their attempts, and returns their keys.
-// Nothing is replayed if one of the keys is wrong. Errors: Invalid; NotFound; Refused for one that is still being
-// tried.
+// Nothing is replayed if one of the keys is wrong. Those that failed are replayed 1,000 at a time: after an error the
+// pages before it are due, its text has their number, and a repeated call replays the others. Errors: Invalid;
+// NotFound; Refused for one that is still being tried.
 func (l *Log) Replay(ctx context.Context, r api.ReplayHooks) ([]string, error) {
 	switch {
 	case strings.TrimSpace(r.Note) == "":
@@ -138,7 +139,12 @@ func (l *Log) Replay(ctx context.Context, r api.ReplayHooks) ([]string, error) {
 		return []string{}, err
 	}
 	for from := 0; from < len(keys); from += most {
-		if err := e.Operator().Replay(ctx, keys[from:min(from+most, len(keys))], r.Actor, r.Note); err != nil {
+		err := e.Operator().Replay(ctx, keys[from:min(from+most, len(keys))], r.Actor, r.Note)
+		if err != nil && from > 0 {
+			err = job.Errorf(job.KindOf(err), "replay", "", "%d of %d notifications are due again, and the others are "+
+				"not: repeat the replay of those that failed: %w", from, len(keys), err)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
