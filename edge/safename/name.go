@@ -69,7 +69,11 @@ type Error struct {
 func (e *Error) Error() string {
 	name := e.Name
 	if len(name) > 120 {
-		name = name[:120] + "..."
+		at := 120
+		for at > 117 && !utf8.RuneStart(name[at]) { // between characters
+			at--
+		}
+		name = name[:at] + "..."
 	}
 	return fmt.Sprintf("name %q: %s", name, string(e.Rule))
 }

@@ -113,6 +113,12 @@ func TestErrorIsShort(t *testing.T) {
 	if len(err.Error()) > 200 {
 		t.Errorf("error has %d bytes", len(err.Error()))
 	}
+	for _, before := range []string{"", "x", "xx", "xxx"} { // with some of them a character lies across the limit
+		_, err := Clean(before + strings.Repeat("\U0001f4dc", 5000))
+		if strings.Contains(err.Error(), `\x`) || len(err.Error()) > 200 {
+			t.Errorf("got %s", err)
+		}
+	}
 }
 
 func FuzzClean(f *testing.F) {
