@@ -178,6 +178,35 @@ func TestFinalAnswers(t *testing.T) {
 	}
 }
 
+// TestLongMessages: a message of a stream that is too long, in one line or in many, ends the stream: it would come
+// again with each connection. The control is a long one that is accepted.
+func TestLongMessages(t *testing.T) {
+	mebibyte := "data: " + strings.Repeat("x", 1<<20) + "\n"
+	for name, c := range map[string]struct {
+		message string
+		want    job.ErrorKind
+	}{
+		"control":    {strings.Repeat(mebibyte, 15), ""},
+		"many lines": {strings.Repeat(mebibyte, 17), job.Internal},
+		"one line":   {"data: " + strings.Repeat("x", 17<<20) + "\n", job.Internal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api, l := over(t, client.Options{}, says(200, "text/event-stream", "event: unknown\n"+c.message+
+					"\nevent: job\ndata: {\"id\":\"let_1\",\ndata: \"ended\":true}\n\n"), refuses(400, job.Invalid))
+				ended := false
+				err := api.Watch(t.Context(), "let_1", 0, func(u client.Update) error {
+					ended = u.Job != nil && u.Job.Ended
+					return nil
+				})
+				if job.KindOf(err) != c.want || ended != (c.want == "") || len(l.sent) != 1 {
+					t.Errorf("got %v after %d requests, ended: %t; want %q", err, len(l.sent), ended, c.want)
+				}
+			})
+		})
+	}
+}
+
 // TestOnlyRepeatableCalls: a POST without a key that may have been done is not sent again; one that never left is.
 func TestOnlyRepeatableCalls(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -200,30 +200,32 @@ func broken(ctx context.Context, err error) error {
 	return err
 }
 
+// mostMessage bounds a message of a stream, in bytes.
+const mostMessage = 16 << 20
+
 // messages reads a stream of server-sent events (HTML standard, section 9.2) and calls each for every message.
 func messages(r io.Reader, each func(name, data string) error) error {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 16<<20)
-	name, data := "", []string{}
-	for lines.Scan() {
-		line := lines.Text()
-		if line == "" {
+	lines.Buffer(nil, mostMessage)
+	name, data := "", []byte{}
+	for len(data) <= mostMessage && lines.Scan() {
+		field, value, _ := strings.Cut(lines.Text(), ":")
+		switch {
+		case field == "event":
+			name = strings.TrimPrefix(value, " ")
+		case field == "data":
+			data = append(append(data, '\n'), strings.TrimPrefix(value, " ")...)
+		case lines.Text() == "":
 			if len(data) > 0 {
-				if err := each(name, strings.Join(data, "\n")); err != nil {
+				if err := each(name, string(data[1:])); err != nil {
 					return err
 				}
 			}
 			name, data = "", data[:0]
-			continue
 		}
-		field, value, _ := strings.Cut(line, ":")
-		value = strings.TrimPrefix(value, " ")
-		switch field {
-		case "event":
-			name = value
-		case "data":
-			data = append(data, value)
-		}
+	}
+	if len(data) > mostMessage || lines.Err() == bufio.ErrTooLong { // it would come again on the next connection
+		return stopped{job.Errorf(job.Internal, "request", "", "a message of the stream exceeds %d bytes", mostMessage)}
 	}
 	return lines.Err()
 }
