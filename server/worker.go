@@ -193,7 +193,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.registry.Renews(n.Worker, n.Leases, lost)
+	s.registry.Renews(n.Worker, n.Leases, lost, seconds(n.Lease))
 	return Reply(w, api.Renewed{Lost: listed(lost)})
 }
 

@@ -25,8 +25,9 @@ type Registry struct {
 	began time.Time
 
 	news    chan struct{} // has a value if a worker is new or claims from other states; nil: it is not reported
-	mu      sync.Mutex    // guards workers
+	mu      sync.Mutex    // guards the rest
 	workers map[string]*worker
+	swept   time.Time // when what is over was last removed
 }
 
 // worker is what is known of one worker.
@@ -34,13 +35,21 @@ type worker struct {
 	claim api.Claim // its last one
 	seen  time.Time // its last request
 	polls int       // claims that wait for jobs
-	has   map[job.ID]int64
+	has   map[job.ID]has
 	busy  bool // it has jobs from another server
+}
+
+// has is a job that a worker has, as far as its requests show.
+type has struct {
+	epoch int64
+	until time.Time // its lease is over then, unless the worker renews it
 }
 
 // New makes an empty registry. now is the clock of the server.
 func New(now func() time.Time) *Registry {
-	return &Registry{now: now, began: now(), workers: map[string]*worker{}, news: make(chan struct{}, 1)}
+	began := now()
+	return &Registry{now: now, began: began, swept: began, workers: map[string]*worker{},
+		news: make(chan struct{}, 1)}
 }
 
 // News returns a channel that has a value after a worker was new, or claimed from other states or with other labels.
@@ -65,18 +74,27 @@ func (r *Registry) Claims(c *api.Claim) (done func(granted []job.Job)) {
 		w := r.see(c.Worker) // it may have been forgotten meanwhile
 		w.polls = max(w.polls-1, 0)
 		for i := range granted {
-			w.has[granted[i].ID] = granted[i].Epoch
+			w.takes(&granted[i])
 		}
 	}
 }
 
-// Renews notes that a worker renewed leases, of which some are over.
-func (r *Registry) Renews(name string, leases, lost []job.Lease) {
+// takes notes that a worker has a job. Its lease may have another clock than the registry.
+func (w *worker) takes(j *job.Job) {
+	until := w.seen.Add(w.patience())
+	if j.Until.After(until) {
+		until = j.Until
+	}
+	w.has[j.ID] = has{j.Epoch, until}
+}
+
+// Renews notes that a worker renewed leases, of which some are over. lease is what it asked for; 0: the default.
+func (r *Registry) Renews(name string, leases, lost []job.Lease, lease time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.see(name)
 	for _, l := range leases {
-		w.has[l.Job] = l.Epoch
+		w.has[l.Job] = has{l.Epoch, w.seen.Add(max(w.patience(), lease))}
 	}
 	for _, l := range lost {
 		w.ends(l)
@@ -92,7 +110,7 @@ func (r *Registry) Reports(name string, leases []job.Lease, results []job.Result
 		j := &results[i].Job
 		switch {
 		case results[i].Err == nil && j.Worker == name && !j.Ended:
-			w.has[j.ID] = j.Epoch
+			w.takes(j)
 		case results[i].Err == nil || job.KindOf(results[i].Err) == job.Stale:
 			w.ends(l)
 		}
@@ -100,17 +118,39 @@ func (r *Registry) Reports(name string, leases []job.Lease, results []job.Result
 }
 
 func (w *worker) ends(l job.Lease) {
-	if w.has[l.Job] == l.Epoch {
+	if w.has[l.Job].epoch == l.Epoch {
 		delete(w.has, l.Job)
+	}
+}
+
+// ended forgets the jobs whose leases are over: other workers may have them.
+func (w *worker) ended(now time.Time) {
+	maps.DeleteFunc(w.has, func(_ job.ID, h has) bool { return now.After(h.until) })
+}
+
+// sweep removes, from time to time, what is over: jobs whose workers are gone, and workers that are silent for long.
+// The caller holds mu.
+func (r *Registry) sweep() {
+	now := r.now()
+	if now.Sub(r.swept) < silentAfter {
+		return
+	}
+	r.swept = now
+	for name, w := range r.workers {
+		w.ended(now)
+		if w.polls == 0 && now.Sub(w.seen) > forgotten {
+			delete(r.workers, name)
+		}
 	}
 }
 
 // see returns a worker that sends a request. The caller holds mu.
 func (r *Registry) see(name string) *worker {
+	r.sweep()
 	w := r.workers[name]
 	if w == nil {
 		r.forget()
-		w = &worker{has: map[job.ID]int64{}}
+		w = &worker{has: map[job.ID]has{}}
 		w.claim.Worker = name
 		r.workers[name] = w
 	}
@@ -138,10 +178,14 @@ func (r *Registry) forget() {
 	}
 }
 
+// patience is how long the requests of a worker may be apart.
+func (w *worker) patience() time.Duration {
+	return max(silentAfter, time.Duration(w.claim.Lease*float64(time.Second)))
+}
+
 // silent reports whether the worker has sent no request for longer than its requests are apart.
 func (w *worker) silent(now time.Time) bool {
-	after := max(silentAfter, time.Duration(w.claim.Lease*float64(time.Second)))
-	return w.polls == 0 && now.Sub(w.seen) > after
+	return w.polls == 0 && now.Sub(w.seen) > w.patience()
 }
 
 // List returns the workers by name. drains are the holds by which workers are drained.
@@ -155,6 +199,7 @@ func (r *Registry) List(drains map[string]job.Hold) []api.WorkerInfo {
 		if w.polls == 0 && now.Sub(w.seen) > forgotten {
 			continue
 		}
+		w.ended(now)
 		c := &w.claim
 		i := api.WorkerInfo{
 			Name: name, State: api.WorkerIdle, Where: "api", Host: c.Host, Version: c.Version, Slots: c.Slots,

@@ -60,8 +60,8 @@ func TestStates(t *testing.T) {
 	h.now = h.now.Add(89 * time.Second)
 	expect("ann busy 2")
 	h.now = h.now.Add(2 * time.Second)
-	expect("ann silent 2")
-	h.Renews("ann", []job.Lease{lease, {Job: "pap_2", Epoch: 1}}, []job.Lease{{Job: "pap_2", Epoch: 1}})
+	expect("ann silent 0") // another worker may have its jobs
+	h.Renews("ann", []job.Lease{lease, {Job: "pap_2", Epoch: 1}}, []job.Lease{{Job: "pap_2", Epoch: 1}}, 0)
 	expect("ann busy 1")
 	h.Reports("ann", []job.Lease{{Job: lease.Job, Epoch: 2}}, []job.Result{{Err: job.Errorf(job.Stale, "", "", "old")}})
 	expect("ann busy 1") // another claim
@@ -69,6 +69,37 @@ func TestStates(t *testing.T) {
 	expect("ann idle 0")
 	h.now = h.now.Add(25 * time.Hour)
 	expect("") // forgotten
+}
+
+// TestJobsOfGoneWorkers: a job is listed until its lease is over, unless the worker renews it or reports. A worker that
+// continues without it is idle, and one that is gone keeps nothing in memory.
+func TestJobsOfGoneWorkers(t *testing.T) {
+	h := open()
+	expect := func(want string) {
+		t.Helper()
+		if got := h.list(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	all := []job.Job{{ID: "pap_1", Epoch: 1, Until: h.now.Add(10 * time.Minute)}, {ID: "pap_2", Epoch: 1}}
+	h.claim("ann")(all)
+	h.claim("bob")(all[1:])
+	h.now = h.now.Add(80 * time.Second)
+	h.Renews("bob", []job.Lease{{Job: "pap_2", Epoch: 1}}, nil, time.Hour)
+	h.claim("ann")(nil) // it lost pap_2 without a report, and has a long lease of pap_1
+	h.now = h.now.Add(20 * time.Second)
+	expect("ann busy 1, bob busy 1")
+	h.now = h.now.Add(10 * time.Minute)
+	h.claim("ann")(nil)
+	expect("ann idle 0, bob silent 1")
+	h.now = h.now.Add(time.Hour)
+	h.claim("ann")(nil)
+	expect("ann idle 0, bob silent 0")
+	h.now = h.now.Add(25 * time.Hour)
+	h.claim("cy")(nil)
+	if n := h.Known(); n != 1 {
+		t.Errorf("%d workers are kept", n)
+	}
 }
 
 // TestDrained: a worker that is drained is shown as that, with who did it and why.

@@ -41,6 +41,7 @@ func (r *Registry) Share(engine api.WorkerInfo, agents ...api.WorkerInfo) Shared
 	all := Shared{New: now.Sub(r.began) < silentAfter, Engine: engine}
 	for _, name := range slices.Sorted(maps.Keys(r.workers)) {
 		w := r.workers[name]
+		w.ended(now)
 		one := SharedWorker{Claim: w.claim, Age: now.Sub(w.seen), Busy: len(w.has) > 0}
 		if w.polls > 0 {
 			one.Age = 0
@@ -149,7 +150,7 @@ func (r *Registry) With(o *Others) *Registry {
 			if here := all.workers[w.Claim.Worker]; here != nil && (here.polls > 0 || !seen.After(here.seen)) {
 				continue
 			}
-			one := &worker{claim: w.Claim, seen: seen, has: map[job.ID]int64{}, busy: w.Busy}
+			one := &worker{claim: w.Claim, seen: seen, has: map[job.ID]has{}, busy: w.Busy}
 			all.workers[w.Claim.Worker] = one
 		}
 	}
