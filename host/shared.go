@@ -87,12 +87,12 @@ func (s *serveSettings) serverName(data string) string {
 }
 
 // describeStore adds to the health of the server where its store is, which server leads, and the key of checkpoints.
-func (r *Server) describeStore(h *client.Health) {
+func (r *Server) describeStore(ctx context.Context, h *client.Health) {
 	if r.signed != nil {
 		h.CheckpointKey, _ = r.signed.Key() // until the first checkpoint there may be none
 	}
 	h.Location = r.store.Location
 	if r.store.Leader != nil {
-		h.Leader = r.store.Lead(context.Background())
+		h.Leader = r.store.Lead(ctx)
 	}
 }

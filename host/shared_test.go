@@ -43,6 +43,23 @@ func newDatabase(t *testing.T) string {
 	return u.String()
 }
 
+// TestHealthEndsWithItsRequest: the query for the server that leads ends with the request for the health.
+func TestHealthEndsWithItsRequest(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("the client is gone")
+	var ended error
+	r := &Server{store: &stores.Store{Leader: func(asked context.Context) (string, bool, error) {
+		cancel(gone)
+		<-asked.Done()
+		ended = context.Cause(asked)
+		return "", false, ended
+	}}}
+	var h client.Health
+	if r.describeStore(ctx, &h); !strings.HasPrefix(h.Leader, "not known") || ended != gone {
+		t.Errorf("got %+v; the query ended with %v", h, ended)
+	}
+}
+
 // sharing starts a server on a store and a shared directory.
 func sharing(t *testing.T, store, shared, data string) (*Server, error) {
 	t.Helper()

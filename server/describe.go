@@ -75,7 +75,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	}
 	for _, p := range s.parts {
 		if p.Health != nil {
-			p.Health(&h)
+			p.Health(r.Context(), &h)
 		}
 	}
 	if s.Identities != nil && s.Identities.Fault() != nil { // what is wrong with the file is not for anyone

@@ -301,7 +301,7 @@ type Part struct {
 	Numbers []job.Kind
 	Named   func(ctx context.Context, name string) ([]job.ID, error) // the jobs that have a name of the application's
 	// adds warnings and facts to the answer of /healthz
-	Health func(*api.Health)
+	Health func(context.Context, *api.Health)
 	// pages/*.css, pages/*.js and pages/*.svg are served below /assets/
 	Assets fs.FS
 	Pages  Pages

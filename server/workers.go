@@ -184,8 +184,7 @@ func (s *Server) workerJob(w http.ResponseWriter, r *http.Request) error {
 
 // takes returns the workers that take jobs of a state, for the explainer. On a store of several servers that announce
 // nothing, workers of the others are not known here.
-func (s *Server) takes(p job.KindState, labels []string) explain.Takes {
-	ctx := context.Background()
+func (s *Server) takes(ctx context.Context, p job.KindState, labels []string) explain.Takes {
 	others, errOthers := s.others(ctx)
 	t := s.registry.With(&others).Takes(p, labels)
 	answer := explain.Takes{Live: t.Live, Last: t.Last, Seen: t.Seen, Unknown: t.New || others.New() ||

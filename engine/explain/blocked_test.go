@@ -136,7 +136,7 @@ func TestWhyStateUnknown(t *testing.T) {
 			work.Adopts = adopts
 			w := start(t, store, engine.Options{Name: "second"}, work)
 			defer w.stop()
-			w.UseWorkers(func(job.KindState, []string) explain.Takes { return explain.Takes{} })
+			w.UseWorkers(func(context.Context, job.KindState, []string) explain.Takes { return explain.Takes{} })
 			b := w.blocker(id, "definition")
 			fits(t, b, b.Since, 0, -1, "the operator of the new version", "has no state Weighed",
 				"let a version with the old definition finish it")

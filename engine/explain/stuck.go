@@ -123,7 +123,7 @@ func (s *stuck) scan(ctx context.Context, k job.Kind) error {
 			return err
 		}
 		for i := range page.Jobs {
-			s.check(&page.Jobs[i], usual[page.Jobs[i].State])
+			s.check(ctx, &page.Jobs[i], usual[page.Jobs[i].State])
 		}
 		n += len(page.Jobs)
 		s.report.Looked += len(page.Jobs)
@@ -139,7 +139,7 @@ func (s *stuck) scan(ctx context.Context, k job.Kind) error {
 }
 
 // check adds a row if anything about the job took too long.
-func (s *stuck) check(j *job.Job, u Usual) {
+func (s *stuck) check(ctx context.Context, j *job.Job, u Usual) {
 	row := candidate{StuckJob: StuckJob{
 		Job: j.ID, Kind: j.Kind, State: j.State, Group: j.Group, Owner: j.Owner, Worker: j.Worker, Since: j.Entered,
 		Seconds: int64(s.at.Sub(j.Entered) / time.Second), Usual: int64(u.Limit / time.Second), Basis: u.basis(),
@@ -162,7 +162,7 @@ func (s *stuck) check(j *job.Job, u Usual) {
 		add(StuckSilent, late, stuckGrace,
 			fmt.Sprintf("the lease of worker %s expired %s ago", j.Worker, rounded(late)))
 	}
-	if b := s.noWorker(j, stay); b != nil {
+	if b := s.noWorker(ctx, j, stay); b != nil {
 		add(StuckNoWorker, s.at.Sub(b.Since), stuckNoWorker, b.Sentence)
 	}
 	if held := s.held(j); held > 0 {
@@ -178,12 +178,12 @@ func (s *stuck) check(j *job.Job, u Usual) {
 }
 
 // noWorker is [Explainer.noWorker] for a job that is due and has been in its state for long enough.
-func (s *stuck) noWorker(j *job.Job, stay time.Duration) *job.Blocker {
+func (s *stuck) noWorker(ctx context.Context, j *job.Job, stay time.Duration) *job.Blocker {
 	w, at := s.explainer.engine.Work(j.Kind), job.KindState{Kind: j.Kind, State: j.State}
 	if w == nil || stay <= stuckNoWorker || j.Claimed() || j.Due.After(s.at) || s.taken[at] {
 		return nil
 	}
-	b := s.explainer.noWorker(w, j)
+	b := s.explainer.noWorker(ctx, w, j)
 	if s.taken == nil {
 		s.taken = map[job.KindState]bool{}
 	}

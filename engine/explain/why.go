@@ -78,7 +78,7 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Expla
 		x.Blockers = append(x.Blockers, *b)
 	} else {
 		ask(&x, block.Definition(&j, w.Life.Hash(), w.Adopts), "its definition is current")
-		ask(&x, e.whyOutside(w, &j, offered(x.Moves)), "the state is one that workers take")
+		ask(&x, e.whyOutside(ctx, w, &j, offered(x.Moves)), "the state is one that workers take")
 	}
 	if err := e.whyHeld(ctx, w, &j, &x); err != nil {
 		return x, err
@@ -271,14 +271,14 @@ func exitsOf(life *lifecycle.Table, p lifecycle.Position) []api.Move {
 }
 
 // whyOutside explains states that no worker here claims: a person, a remote worker or something outside must act.
-func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *job.Blocker {
+func (e *Explainer) whyOutside(ctx context.Context, w *engine.Work, j *job.Job, can []job.Remedy) *job.Blocker {
 	if block.Rests(j) {
 		return timed(w, j, whyRests(w, j, can))
 	}
 	if w.Steps[j.State] != nil && e.takenHere(j) {
 		return nil
 	}
-	if b := e.noWorker(w, j); b != nil {
+	if b := e.noWorker(ctx, w, j); b != nil {
 		b.Remedies = append(b.Remedies, can...)
 		return b
 	}

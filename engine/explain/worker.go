@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ type Takes struct {
 }
 
 // RemoteWorkers returns the remote workers that claim jobs of a state and have the labels.
-type RemoteWorkers func(p job.KindState, labels []string) Takes
+type RemoteWorkers func(ctx context.Context, p job.KindState, labels []string) Takes
 
 // UseWorkers makes the explainer report jobs that no live worker takes. It is called before the first explanation.
 func (e *Explainer) UseWorkers(workers RemoteWorkers) { e.workers = workers }
@@ -48,19 +49,19 @@ func withLabels(labels []string) string {
 
 // noWorker returns the blocker of a job that waits for a worker, while no live one takes jobs of its state; nil: one
 // does, or that is not known.
-func (e *Explainer) noWorker(w *engine.Work, j *job.Job) *job.Blocker {
+func (e *Explainer) noWorker(ctx context.Context, w *engine.Work, j *job.Job) *job.Blocker {
 	kind := w.Life.Kind(j.State)
 	if e.workers == nil || j.Claimed() || kind == lifecycle.Wait || kind == "" || e.takenHere(j) {
 		return nil
 	}
 	p, labels := job.KindState{Kind: j.Kind, State: j.State}, requires(w, j)
-	t := e.workers(p, labels)
+	t := e.workers(ctx, p, labels)
 	if t.Unknown || len(t.Live) > len(t.Drained) {
 		return nil
 	}
 	b := &job.Blocker{Code: BlockNoWorker, Since: j.Entered, Until: j.Expires, Holder: "workers outside"}
 	b.Sentence = fmt.Sprintf("no live worker for %s/%s", j.Kind, j.State) + withLabels(labels)
-	if none := e.lackedByAll(w, p, labels); len(none) > 0 && len(labels) > 1 {
+	if none := e.lackedByAll(ctx, w, p, labels); len(none) > 0 && len(labels) > 1 {
 		b.Sentence += "; none has " + strings.Join(none, " or ")
 	}
 	if t.Last != "" {
@@ -101,10 +102,12 @@ func (e *Explainer) lacksLabels(w *engine.Work, j *job.Job) *job.Blocker {
 }
 
 // lackedByAll returns those of the labels that no live worker for the state has, elsewhere or here.
-func (e *Explainer) lackedByAll(w *engine.Work, p job.KindState, labels []string) (none []string) {
+func (e *Explainer) lackedByAll(
+	ctx context.Context, w *engine.Work, p job.KindState, labels []string,
+) (none []string) {
 	slots := e.engine.Status().Labels
 	for _, l := range labels {
-		t := e.workers(p, []string{l})
+		t := e.workers(ctx, p, []string{l})
 		here := w.Steps[p.State] != nil && slices.Contains(slots, l)
 		if !here && len(t.Live) == len(t.Drained) {
 			none = append(none, l)

@@ -30,7 +30,7 @@ type elsewhere struct {
 
 // among is what the explainer is given of workers.
 func among(all []elsewhere) explain.RemoteWorkers {
-	return func(p job.KindState, labels []string) (t explain.Takes) {
+	return func(_ context.Context, p job.KindState, labels []string) (t explain.Takes) {
 		for _, w := range all {
 			lacks := func(l string) bool { return !slices.Contains(w.labels, l) }
 			if !slices.Contains(w.from, p) || slices.ContainsFunc(labels, lacks) {
@@ -202,6 +202,32 @@ func TestNoWorkerOfProgram(t *testing.T) {
 	if b.Code != explain.BlockNoWorker || strings.Contains(fmt.Sprint(b.Remedies), "stagepost work") ||
 		b.Remedy != "start the program that works on test.letter/Posted with labels gpu" {
 		t.Errorf("%+v", b)
+	}
+}
+
+// TestWorkersAreQueriedForTheRequest: the query for remote workers has the context of the caller, and ends with it.
+func TestWorkersAreQueriedForTheRequest(t *testing.T) {
+	w := letters(nil)
+	w.Outside, w.Steps, w.Requires = true, nil, map[lc.State][]string{"Posted": {"gpu", "tape"}}
+	e, err := engine.New(mem.New(), []engine.Work{w}, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := e.Submit(t.Context(), engine.Order{Kind: "test.letter"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	x, queries := explain.New(e), 0
+	x.UseWorkers(func(of context.Context, _ job.KindState, _ []string) explain.Takes {
+		cancel()
+		if queries++; of.Err() == nil {
+			t.Error("the query does not end with the request")
+		}
+		return explain.Takes{}
+	})
+	if _, _ = x.Why(ctx, j.ID, time.Time{}); queries == 0 {
+		t.Error("no worker was queried")
 	}
 }
 

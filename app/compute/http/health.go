@@ -1,11 +1,13 @@
 package computehttp
 
 import (
+	"context"
+
 	"github.com/stagepost/stagepost/api"
 )
 
 // computeHealth adds what confines the scripts that the server runs itself.
-func (s *Handlers) computeHealth(h *api.Health) {
+func (s *Handlers) computeHealth(_ context.Context, h *api.Health) {
 	if s.Compute == nil {
 		return
 	}

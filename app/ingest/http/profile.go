@@ -117,7 +117,7 @@ func (s *Handlers) reloadProfiles(w http.ResponseWriter, r *http.Request) error 
 
 // profileHealth adds that something is wrong without keeping the server from its work. What it is may have paths and
 // secrets, and is not for anyone.
-func (s *Handlers) profileHealth(h *api.Health) {
+func (s *Handlers) profileHealth(_ context.Context, h *api.Health) {
 	if s.Options.Profiles == nil {
 		return
 	}

@@ -141,8 +141,8 @@ func Part(s *server.Server, app module.App) server.Part {
 	})
 	if a.beside != nil {
 		health := part.Health
-		part.Health = func(h *api.Health) {
-			health(h)
+		part.Health = func(ctx context.Context, h *api.Health) {
+			health(ctx, h)
 			h.Findings = append(h.Findings, a.beside.Sentences()...)
 		}
 	}
