@@ -190,6 +190,7 @@ type ComputeAgent struct {
 	Jobs    int    `json:"jobs,omitempty"`
 	Sandbox string `json:"sandbox,omitempty"`
 	Detail  string `json:"detail,omitempty"`
+	Server  string `json:"server,omitempty"` // of the store that has it, if it is another one
 }
 
 // ComputeDrain is an operator's word that an agent is to get no new jobs from this server.

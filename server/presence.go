@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
@@ -57,11 +59,46 @@ func (s *Server) Announce(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, announceWait)
 	defer stop()
 	own := s.ownEngine()
-	text, err := json.Marshal(s.registry.Share(own, s.ownAgents()...))
+	all := s.registry.Share(own, s.ownAgents()...)
+	var err error
+	if all.Parts, err = s.announced.texts(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(all)
 	if err != nil {
 		return job.Errorf(job.Internal, "announce", "", "%w", err)
 	}
 	return s.Presence.Announce(ctx, serverOf(own.Name), text)
+}
+
+// announced is what the parts of a server announce to the other servers of the store.
+type announced struct {
+	mu sync.Mutex // guards by: parts are added while the server already announces
+	by map[string]func() any
+}
+
+func (a *announced) add(more map[string]func() any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.by == nil {
+		a.by = map[string]func() any{}
+	}
+	maps.Copy(a.by, more)
+}
+
+func (a *announced) texts() (map[string]json.RawMessage, error) {
+	a.mu.Lock()
+	by := maps.Clone(a.by)
+	a.mu.Unlock()
+	all := map[string]json.RawMessage{}
+	for name, announce := range by {
+		text, err := json.Marshal(announce())
+		if err != nil {
+			return nil, job.Errorf(job.Internal, "announce", "", "%s: %w", name, err)
+		}
+		all[name] = text
+	}
+	return all, nil
 }
 
 // serverOf returns the name of the server of an engine, which stays the same when the server starts again.
@@ -87,6 +124,17 @@ func (s *Server) others(ctx context.Context) (o workers.Others, err error) {
 		}
 	})
 	return o, err
+}
+
+// Announced calls each with what each other server of the store announces under a name of [Part.Announce], and how long
+// ago it did.
+func (s *Server) Announced(ctx context.Context, name string,
+	each func(server string, text []byte, age time.Duration)) error {
+	others, err := s.others(ctx)
+	if err == nil {
+		others.Parts(name, each)
+	}
+	return err
 }
 
 // enginesFor returns the names of the engines of other servers that take jobs of a state with labels.

@@ -110,6 +110,7 @@ type Server struct {
 	endings   *ended
 	leases    *leases
 	registry  *workers.Registry
+	announced announced
 	watching  atomic.Int64 // open event streams
 	uploads   transfer.Uploads
 	requests  *session.Quota
@@ -300,6 +301,8 @@ type Part struct {
 	// kinds whose jobs people call by their number alone
 	Numbers []job.Kind
 	Named   func(ctx context.Context, name string) ([]job.ID, error) // the jobs that have a name of the application's
+	// what the other servers of the store get of the application, by names of its own: see [Server.Announced]
+	Announce map[string]func() any
 	// adds warnings and facts to the answer of /healthz
 	Health func(context.Context, *api.Health)
 	// pages/*.css, pages/*.js and pages/*.svg are served below /assets/
@@ -348,6 +351,7 @@ func (s *Server) explainParts(ctx context.Context, x *api.Explanation) error {
 func (s *Server) Add(parts ...Part) {
 	for _, p := range parts {
 		s.parts = append(s.parts, p)
+		s.announced.add(p.Announce)
 		for _, r := range p.Routes {
 			s.all = append(s.all, r)
 			h, pattern := s.handler(r), r.Method+" "+r.Pattern

@@ -33,15 +33,18 @@ const drainedName = "drained.json"
 
 // Drain has an executor get no new jobs from this server, or get them again; what it has goes on. It holds from here,
 // whatever kind the executor is and however it is reached, over restarts of both sides, until it is reverted. Doing it
-// twice changes nothing. NotFound: there is no executor of the name, and none is drained.
-func (a *App) Drain(ctx context.Context, name string, on bool, who, why string) (Agent, error) {
-	r := a.registry
+// twice changes nothing. The other servers of the store do the same; others are their executors. NotFound: there is no
+// executor of the name, and none is drained.
+func (a *App) Drain(
+	ctx context.Context, name string, on bool, who, why string, others ...Elsewhere,
+) (Agent, error) {
+	r, all := a.registry, a.Agents(others...)
 	r.mu.Lock()
 	_, drained := r.drained[name]
-	if r.members[name] == nil && !r.expected[name] && !drained {
-		known := a.known()
+	if !r.expected[name] && !drained && !slices.ContainsFunc(all, func(one Agent) bool { return one.Name == name }) {
 		r.mu.Unlock()
-		return Agent{}, job.Errorf(job.NotFound, "drain", "", "there is no agent %.80q; the agents are %s", name, known)
+		return Agent{}, job.Errorf(job.NotFound, "drain", "", "there is no agent %.80q; the agents are %s", name,
+			known(all))
 	}
 	if drained != on && a.engine != nil { // first: what a person wanted is known, whatever becomes of the process
 		r.mu.Unlock()
@@ -84,7 +87,7 @@ func (a *App) Drain(ctx context.Context, name string, on bool, who, why string) 
 	}
 	r.mu.Unlock()
 	one := Agent{Name: name, Error: "it has not come yet", Capacity: Capacity{Draining: on}}
-	for _, known := range a.Agents() {
+	for _, known := range a.Agents(others...) {
 		if known.Name == name {
 			one = known
 		}
@@ -102,13 +105,12 @@ func At(ctx context.Context, jobs job.Store, name string) (n int, more bool, err
 	return len(page.Jobs), page.Next != "", err
 }
 
-// known names the executors for people. The caller has the registry's lock.
-func (a *App) known() string {
+// known names executors for people.
+func known(all []Agent) string {
 	var names []string
-	for name := range a.registry.members {
-		names = append(names, name)
+	for _, one := range all {
+		names = append(names, one.Name)
 	}
-	slices.Sort(names)
 	if len(names) > 20 {
 		names = append(names[:20], "...")
 	}

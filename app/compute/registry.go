@@ -57,7 +57,8 @@ type Agent struct {
 	Reserved int `json:"reserved"`       // jobs on their way to it
 	Jobs     int `json:"jobs,omitempty"` // of this server that it has, up to 1000; only [App.Drain] counts them
 	// who drains it here; nil: it is not drained here, but it may drain by itself
-	Drain *Drain `json:"drain,omitempty"`
+	Drain  *Drain `json:"drain,omitempty"`
+	Server string `json:"-"` // that has it; empty: this one
 }
 
 func newRegistry(a *App) *registry {
@@ -95,27 +96,6 @@ func (a *App) Leave(name string) {
 			r.wait.Go(func() { r.revisit(ctx, name) }) // they report that it is not known any more
 		}
 	}
-}
-
-// Agents lists the executors by name.
-func (a *App) Agents() []Agent {
-	r := a.registry
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	list := []Agent{}
-	for _, name := range slices.Sorted(maps.Keys(r.members)) {
-		m := r.members[name]
-		one := Agent{Name: name, Up: m.err == nil, Since: m.since, Seen: m.seen, Capacity: m.room, Reserved: m.reserved}
-		one.Labels = r.labels(name)
-		if m.err != nil {
-			one.Error = m.err.Error()
-		}
-		if d, ok := r.drained[name]; ok {
-			one.Draining, one.Drain = true, &d
-		}
-		list = append(list, one)
-	}
-	return list
 }
 
 // Workers lists the executors as workers. A drained one is among those that drain, one that does not answer is silent.

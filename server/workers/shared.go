@@ -2,6 +2,7 @@ package workers
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -17,6 +18,8 @@ type Shared struct {
 	Engine  api.WorkerInfo `json:"engine"`
 	Workers []SharedWorker `json:"workers"`
 	Agents  []SharedAgent  `json:"agents,omitempty"`
+	// what its applications announce to themselves on the other servers, by names of theirs
+	Parts map[string]json.RawMessage `json:"parts,omitempty"`
 }
 
 // SharedAgent is a worker of an application of another server, such as an agent.
@@ -126,6 +129,15 @@ func (o *Others) Agents(own []api.WorkerInfo, now time.Time) []api.WorkerInfo {
 	}
 	slices.SortStableFunc(all[len(own):], func(a, b api.WorkerInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return all
+}
+
+// Parts calls each with what the applications of each other server announce under a name, and how long ago they did.
+func (o *Others) Parts(name string, each func(server string, text []byte, age time.Duration)) {
+	for _, server := range slices.Sorted(maps.Keys(o.servers)) {
+		if text := o.servers[server].Parts[name]; text != nil {
+			each(server, text, o.age[server])
+		}
+	}
 }
 
 // With returns a registry that has the workers of other servers, too. A worker that sent requests to several is as the

@@ -29,8 +29,10 @@ type Compute interface {
 	Partial(ctx context.Context, j *job.Job) (io.ReadCloser, error)
 	Input(j *job.Job, name string) (*os.File, error)
 	Log(ctx context.Context, j *job.Job, stream string, offset int64, follow bool) (io.ReadCloser, error)
-	Agents() []compute.Agent
-	Drain(ctx context.Context, name string, on bool, who, why string) (compute.Agent, error)
+	Agents(others ...compute.Elsewhere) []compute.Agent
+	Announce() []compute.Announced // the agents of this server, for the other servers
+	Drain(ctx context.Context, name string, on bool, who, why string, others ...compute.Elsewhere) (compute.Agent,
+		error)
 	Services() []compute.Service
 	UserBytes() int64                  // of files that one user may have here; 0: no bound
 	Expires(ended time.Time) time.Time // when the files of a job are removed that ended then; zero: they are kept

@@ -36,6 +36,7 @@ func Part(s *server.Server, o Options) server.Part {
 	}
 	if o.Compute != nil {
 		part.Numbers = []job.Kind{compute.JobKind}
+		part.Announce = map[string]func() any{agentsName: func() any { return o.Compute.Announce() }}
 	}
 	return part
 }

@@ -271,8 +271,12 @@ func (s *Handlers) computeAgents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	others, err := s.elsewhere(r.Context())
+	if err != nil {
+		return err
+	}
 	answer := api.ComputeAgents{Agents: []api.ComputeAgent{}}
-	for _, a := range app.Agents() {
+	for _, a := range app.Agents(others...) {
 		answer.Agents = append(answer.Agents, viewAgent(&a))
 	}
 	return server.Reply(w, answer)

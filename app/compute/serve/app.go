@@ -399,7 +399,7 @@ func Part(s *server.Server, app module.App) server.Part {
 
 // Measure is part of module.Measurer.
 func (c *App) Measure(from *metrics.Sources) {
-	from.More = append(from.More, AgentGauges(c.h.Metrics, c.Agents))
+	from.More = append(from.More, AgentGauges(c.h.Metrics, func() []compute.Agent { return c.Agents() }))
 }
 
 // Tier is the confinement of the jobs that the server runs itself.
