@@ -41,16 +41,36 @@ func (a *App) Position(ctx context.Context, j *job.Job) (int, error) {
 		return place, nil
 	}
 	read := time.Now()
-	page, err := a.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued},
-		Group: j.Group, Oldest: true, Limit: mostAhead})
+	all, err := Waiting(ctx, a.engine.Store(), j.Group, mostAhead)
 	if err != nil {
 		return 0, err
 	}
-	slices.SortStableFunc(page.Jobs, func(a, b job.Job) int { return cmp.Compare(a.Priority, b.Priority) })
-	now = queue{read: read, place: make(map[job.ID]int, len(page.Jobs))}
-	for i := range page.Jobs {
-		now.place[page.Jobs[i].ID] = i + 1
+	slices.SortStableFunc(all, func(a, b job.Job) int { return cmp.Compare(a.Priority, b.Priority) })
+	now = queue{read: read, place: make(map[job.ID]int, len(all))}
+	for i := range all {
+		now.place[all[i].ID] = i + 1
 	}
 	q.by[j.Group] = now
 	return now.place[j.ID], nil
+}
+
+// Waiting returns up to n waiting jobs of a service without their specs and data, the oldest first. Pages of large jobs
+// end early.
+func Waiting(ctx context.Context, jobs job.Store, service string, n int) (all []job.Job, err error) {
+	q := job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued}, Group: service, Oldest: true}
+	for len(all) < n {
+		q.Limit = n - len(all)
+		page, err := jobs.List(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Jobs {
+			page.Jobs[i].Spec, page.Jobs[i].Data = nil, nil
+		}
+		all = append(all, page.Jobs...)
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	return all, nil
 }

@@ -137,27 +137,42 @@ type past struct {
 const mostPast = 100
 
 func (a *App) past(ctx context.Context, name string) (h past, err error) {
-	page, err := a.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{Kind}, Tag: tagOf(name), Limit: mostPast})
-	if err != nil {
-		return h, err
-	}
-	for i := range page.Jobs {
-		j := &page.Jobs[i]
-		if i == 0 {
-			h.newest = j.ID
+	q := job.Query{Kinds: []job.Kind{Kind}, Tag: tagOf(name)}
+	for read := 0; read < mostPast; { // pages of large runs end early
+		q.Limit = mostPast - read
+		page, err := a.engine.Store().List(ctx, q)
+		if err != nil {
+			return h, err
 		}
-		if !j.Ended {
-			h.unfinished = j.ID
+		for i := range page.Jobs {
+			if err := h.add(&page.Jobs[i]); err != nil {
+				return h, err
+			}
 		}
-		var o Order
-		if err := json.Unmarshal(j.Spec, &o); err != nil {
-			return h, fmt.Errorf("run %s: %w", j.ID, err)
-		}
-		if h.last == nil && o.observes() {
-			h.last = &o
+		read += len(page.Jobs)
+		if q.After = page.Next; q.After == "" {
+			break
 		}
 	}
 	return h, nil
+}
+
+// add adds a run that is older than those before.
+func (h *past) add(j *job.Job) error {
+	if h.newest == "" {
+		h.newest = j.ID
+	}
+	if !j.Ended {
+		h.unfinished = j.ID
+	}
+	var o Order
+	if err := json.Unmarshal(j.Spec, &o); err != nil {
+		return fmt.Errorf("run %s: %w", j.ID, err)
+	}
+	if h.last == nil && o.observes() {
+		h.last = &o
+	}
+	return nil
 }
 
 // tagOf is the tag of the runs of a schedule.

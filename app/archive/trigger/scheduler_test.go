@@ -194,3 +194,36 @@ func TestOnlyTheLeaderSchedules(t *testing.T) {
 		}
 	})
 }
+
+// earlyStore ends pages after two jobs, as a store ends those of large jobs.
+type earlyStore struct{ job.Store }
+
+func (s earlyStore) List(ctx context.Context, q job.Query) (job.Page, error) {
+	q.Limit = min(q.PageSize(), 2)
+	return s.Store.List(ctx, q)
+}
+
+// TestPastOfLargeRuns: the run from which the times count is found behind runs that are so large that a page of them
+// ends early. The control is a store whose pages do not.
+func TestPastOfLargeRuns(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.setSchedule("hourly", hourly())
+		stop := h.schedule(h.App)
+		time.Sleep(time.Hour)
+		stop()
+		for range 5 {
+			h.byHand("hourly", true)
+		}
+		want, err := h.past(h.t.Context(), "hourly")
+		if err != nil || want.last == nil {
+			t.Fatalf("the control: %+v, %v", want, err)
+		}
+		a, jobs := h.open(h.t.TempDir(), h.options.Catalog)
+		defer h.serveOn(earlyStore{storetest.Several{Store: h.store}}, engine.Options{Name: "b",
+			Leads: func() bool { return false }}, a, jobs)()
+		got, err := a.past(h.t.Context(), "hourly")
+		if err != nil || got.last == nil || !got.last.At.Equal(want.last.At) || got.newest != want.newest {
+			t.Errorf("got %+v, want %+v; %v", got, want, err)
+		}
+	})
+}

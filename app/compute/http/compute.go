@@ -227,23 +227,22 @@ const mostAhead = 1000
 // queuePositions returns the positions of the waiting jobs of a service, 1 for the next: by priority, then by age.
 // Fairness between users may let a job pass others.
 func (s *Handlers) queuePositions(ctx context.Context, service string) (map[job.ID]int, error) {
-	page, err := s.Store.List(ctx, job.Query{Kinds: []job.Kind{compute.JobKind},
-		States: []lifecycle.State{compute.Queued}, Group: service, Oldest: true, Limit: mostAhead})
+	all, err := compute.Waiting(ctx, s.Store, service, mostAhead)
 	if err != nil {
 		return nil, err
 	}
 	before := make([]int, job.LastPriority+2) // jobs of lower priorities
-	for i := range page.Jobs {
-		before[min(max(page.Jobs[i].Priority, 0), job.LastPriority)+1]++
+	for i := range all {
+		before[min(max(all[i].Priority, 0), job.LastPriority)+1]++
 	}
 	for i := 1; i < len(before); i++ {
 		before[i] += before[i-1]
 	}
-	positions := make(map[job.ID]int, len(page.Jobs))
-	for i := range page.Jobs {
-		p := min(max(page.Jobs[i].Priority, 0), job.LastPriority)
+	positions := make(map[job.ID]int, len(all))
+	for i := range all {
+		p := min(max(all[i].Priority, 0), job.LastPriority)
 		before[p]++
-		positions[page.Jobs[i].ID] = before[p]
+		positions[all[i].ID] = before[p]
 	}
 	return positions, nil
 }
