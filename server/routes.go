@@ -210,7 +210,7 @@ func (s *Server) controlRoutes() []Route {
 			IO: openapi.IO{Out: api.Outbox{}, Query: openapi.Query("job", "topic", "after", "limit", "status")}},
 		{Method: http.MethodPost, Pattern: "/api/v1/outbox/replay", Who: Operator,
 			Doc: "Delivers messages again, all or none: keys, note, actor.", Handle: s.replay,
-			IO: openapi.IO{In: api.Replay{}, Out: api.Replay{}}},
+			IO: openapi.IO{In: api.Replay{}, Out: api.Replay{}, Once: true}},
 	}
 }
 
@@ -299,6 +299,6 @@ func (s *Server) adminRoutes() []Route {
 		{Method: http.MethodPost, Pattern: "/api/v1/admin/backup", Who: Admin,
 			Doc: "Makes a backup of the data directory while the server works, in its backup directory: " +
 				"name, without (compute, storage), note, actor.", Handle: s.backup,
-			IO: openapi.IO{In: api.Backup{}, Out: api.BackedUp{}}},
+			IO: openapi.IO{In: api.Backup{}, Out: api.BackedUp{}, Once: true}},
 	}
 }

@@ -111,6 +111,7 @@ type Server struct {
 	leases    *leases
 	registry  *workers.Registry
 	announced announced
+	onces     onces
 	watching  atomic.Int64 // open event streams
 	uploads   transfer.Uploads
 	requests  *session.Quota
@@ -246,7 +247,7 @@ func (s *Server) attend(route *Route, w http.ResponseWriter, r *http.Request) er
 	if err := s.reasoned(route, r); err != nil {
 		return err
 	}
-	return route.Handle(w, s.withAddress(r))
+	return s.once(route, w, s.withAddress(r))
 }
 
 // sender returns who sent an admitted request; ok is false where no token is needed.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -131,4 +132,62 @@ func TestEveryRouteDeclaresItsAnswer(t *testing.T) {
 		}
 	}
 	server.Describe(newSettings().Routes()) // it panics if two operations have one name
+}
+
+// repeatable are the POST operations that need no idempotency key, each with the reason.
+var repeatable = map[string]string{
+	"/api/v1/admin/clock":                  "it sets a state",
+	"/api/v1/admin/fsck":                   "it finds nothing to repair again",
+	"/api/v1/admin/verify":                 "it reads",
+	"/api/v1/archive/deletions/{request}":  "a decision is made once",
+	"/api/v1/archive/events/{receiver}":    "the event has an id",
+	"/api/v1/archive/people":               "it reads",
+	"/api/v1/archive/people/data":          "it reads",
+	"/api/v1/archive/people/erase":         "it removes",
+	"/api/v1/archive/plan":                 "it reads",
+	"/api/v1/compute/agents/{name}/drain":  "it sets a state",
+	"/api/v1/compute/agents/{name}/resume": "it sets a state",
+	"/api/v1/compute/jobs/{id}/cancel":     "it sets a state",
+	"/api/v1/compute/jobs/{id}/clean":      "it removes",
+	"/api/v1/compute/uploads":              "tus has no keys; one without an order is removed",
+	"/api/v1/compute/uploads/{upload}":     "its offset states what is there already",
+	"/api/v1/enrolment":                    "a token is valid once",
+	"/api/v1/enrolment/renewal":            "certificates expire",
+	"/api/v1/fixity":                       "a check in progress continues",
+	"/api/v1/flows/{id}/mark-reverted":     "it sets a state",
+	"/api/v1/ingest/profiles/reload":       "it reads files again",
+	"/api/v1/jobs/{id}/events/{event}":     "the lifecycle and the version decide",
+	"/api/v1/jobs/{id}/tasks/retry":        "the state and the version decide",
+	"/api/v1/jobs/{id}/{event}":            "the lifecycle and the version decide",
+	"/api/v1/lifecycles":                   "it replaces what has the name",
+	"/api/v1/storage":                      "a location is given once",
+	"/api/v1/worker/claim":                 "leases end by themselves",
+	"/api/v1/worker/job":                   "it reads",
+	"/api/v1/worker/renew":                 "it sets a time",
+	"/api/v1/worker/report":                "the epoch and the version decide",
+	"/api/v1/worker/update":                "the epoch and the version decide",
+	"/api/v1/workers/{name}/drain":         "it sets a state",
+	"/api/v1/workers/{name}/resume":        "it sets a state",
+	"/ga4gh/tes/v1/tasks/{task}":           "it sets a state",
+	"/v1/tasks/{task}":                     "it sets a state",
+}
+
+// TestRepeatedRequests: an operation that would do something twice takes an idempotency key: that of a job, or one
+// under which the server keeps the answer. The others have a reason.
+func TestRepeatedRequests(t *testing.T) {
+	for _, r := range newSettings().Routes() {
+		program := strings.HasPrefix(r.Pattern, "/api/") || strings.HasPrefix(r.Pattern, "/ga4gh/") ||
+			strings.HasPrefix(r.Pattern, "/v1/")
+		if r.Method != http.MethodPost || !program {
+			continue
+		}
+		text, err := json.Marshal(server.Describe([]server.Route{r}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		takesKey := r.NoReason == server.NewWork || strings.Contains(string(text), `"name":"Idempotency-Key"`)
+		if why, listed := repeatable[r.Pattern]; takesKey == listed {
+			t.Errorf("POST %s takes a key: %t, and has the reason %q why it needs none", r.Pattern, takesKey, why)
+		}
+	}
 }

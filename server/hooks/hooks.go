@@ -32,7 +32,7 @@ func Routes(path string, log func() (Log, error)) []server.Route {
 			IO: openapi.IO{Out: api.Hook{}}},
 		{Method: http.MethodPost, Pattern: path + "/replay", Who: server.Operator, Doc: "Sends notifications " +
 			"again: keys, or failed and since; note (why) is required; actor.", Handle: h.replay,
-			IO: openapi.IO{In: api.ReplayHooks{}, Out: api.ReplayedHooks{}}},
+			IO: openapi.IO{In: api.ReplayHooks{}, Out: api.ReplayedHooks{}, Once: true}},
 	}
 }
 

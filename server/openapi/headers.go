@@ -16,9 +16,11 @@ var versioned = []any{api.Job{}, api.ComputeJob{}, api.Flow{}}
 // Headers that operations read, each where the types of its bodies have a field for it or it has an effect.
 var (
 	idempotencyKey = Parameter{Name: "Idempotency-Key", Doc: "As the field key; both must not differ."}
-	ifMatch        = Parameter{Name: "If-Match", Doc: "The ETag of the job; the answer is 412 if it has changed."}
-	ifNoneMatch    = Parameter{Name: "If-None-Match", Doc: "An ETag; the answer is 304 if the job has not changed."}
-	lastEventID    = Parameter{Name: "Last-Event-ID",
+	onceKey        = Parameter{Name: "Idempotency-Key",
+		Doc: "A repetition under this key within an hour gets the answer of the first request."}
+	ifMatch     = Parameter{Name: "If-Match", Doc: "The ETag of the job; the answer is 412 if it has changed."}
+	ifNoneMatch = Parameter{Name: "If-None-Match", Doc: "An ETag; the answer is 304 if the job has not changed."}
+	lastEventID = Parameter{Name: "Last-Event-ID",
 		Doc: "Id of the last message received; the stream continues after it."}
 	byteRange = Parameter{Name: "Range", Doc: "The bytes of the file to send."}
 )
@@ -27,6 +29,9 @@ var (
 func (o *Operation) headers() (all []Parameter) {
 	if o.has("key") {
 		all = append(all, idempotencyKey)
+	}
+	if o.Once {
+		all = append(all, onceKey)
 	}
 	if o.has("version") {
 		all = append(all, ifMatch)
@@ -58,6 +63,10 @@ func (o *Operation) sends() map[string]*huma.Param {
 	if o.has("key") {
 		all["Idempotency-Replayed"] = &huma.Param{Schema: &huma.Schema{Type: "string", Enum: []any{"true"}},
 			Description: "Present if the request was sent again under its key: the job is that of the first request."}
+	}
+	if o.Once {
+		all["Idempotency-Replayed"] = &huma.Param{Schema: &huma.Schema{Type: "string", Enum: []any{"true"}},
+			Description: "Present if the request was sent again under its key: the answer is that of the first one."}
 	}
 	return all
 }

@@ -21,6 +21,8 @@ type IO struct {
 	Also   map[int]any // other statuses with the types of their JSON answers; []any: one of them; nil: as Out and Media
 	Faults []string    // media types of refusals, besides that of problems
 	Events []Event     // that it streams (server-sent events)
+	// it is carried out once for an Idempotency-Key, although it creates no job: the server keeps its answer
+	Once bool
 }
 
 // Parameter is a parameter of an operation.

@@ -16,7 +16,7 @@ func (s *Handlers) hookRoutes() []server.Route {
 	return append(hooks.Routes(prefix+"/hooks", log), server.Route{
 		Method: http.MethodPost, Pattern: prefix + "/hooks/ping", Who: server.Operator, Doc: "Sends a notification " +
 			"of type ping to the webhooks of archives: hook, note, actor.", Handle: s.ping,
-		IO: openapi.IO{In: api.PingArchiveHooks{}, Out: api.PingedHooks{}},
+		IO: openapi.IO{In: api.PingArchiveHooks{}, Out: api.PingedHooks{}, Once: true},
 	})
 }
 

@@ -107,7 +107,7 @@ func (s *Handlers) deletionRoutes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodPost, Pattern: prefix + "/archives/{id}/holds", Who: server.Operator,
 			Doc:    "Puts a legal hold on an archive, which keeps it from being deleted: name, note (why), actor.",
-			Handle: s.hold, IO: openapi.IO{In: api.HoldArchive{}, Out: api.ArchiveHolds{}}},
+			Handle: s.hold, IO: openapi.IO{In: api.HoldArchive{}, Out: api.ArchiveHolds{}, Once: true}},
 		{Method: http.MethodDelete, Pattern: prefix + "/archives/{id}/holds/{name}", Who: server.Operator,
 			Doc: "Releases a legal hold: note (why), actor.", Handle: s.release,
 			IO: openapi.IO{Out: api.ArchiveHolds{}, Query: openapi.Query("note", "actor")}},
@@ -115,7 +115,8 @@ func (s *Handlers) deletionRoutes() []server.Route {
 			Doc: "Requests that an archive is deleted: note (why), actor. Before its retention time has ended " +
 				"an admin, who is another person, has to approve it; after it only admins request it.",
 			Handle: s.requestDeletion,
-			IO:     openapi.IO{In: api.DeleteArchive{}, Out: api.ArchiveDeletion{}, Status: http.StatusAccepted}},
+			IO: openapi.IO{In: api.DeleteArchive{}, Out: api.ArchiveDeletion{}, Status: http.StatusAccepted,
+				Once: true}},
 		{Method: http.MethodGet, Pattern: prefix + "/deletions", Who: server.Operator,
 			Doc: "Requests to delete archives, the oldest first: state.", Handle: s.deletions,
 			IO: openapi.IO{Out: api.ArchiveDeletions{}, Query: []openapi.Parameter{states}}},

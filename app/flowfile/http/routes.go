@@ -30,7 +30,7 @@ func (s *Handlers) routes() []server.Route {
 			Doc: "Sends a signal to a flow: name, value, note, actor. It is kept for a task that waits for it later. " +
 				"To " +
 				"suspend, run (resume) and reset a flow are events of its job.", Handle: s.signalFlow,
-			IO: openapi.IO{In: api.FlowSignal{}, Out: api.Job{}}},
+			IO: openapi.IO{In: api.FlowSignal{}, Out: api.Job{}, Once: true}},
 		{Method: http.MethodGet, Pattern: "/api/v1/flows/{id}/{name}", Who: server.Person,
 			Doc: "A drawing of a flow with the states of its tasks: graph.svg, graph.dot, graph.mmd or timeline.svg; " +
 				"without an ending what Accept asks for. version has no meaning but to make the address a new one.",

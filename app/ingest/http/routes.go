@@ -33,7 +33,7 @@ func (s *Handlers) storageRoutes() []server.Route {
 			IO: openapi.IO{Out: api.Orphans{}}},
 		{Method: http.MethodPost, Pattern: "/api/v1/orphans", Who: server.Admin, Doc: "Removes the deletable " +
 			"orphans with level FAIL: expect (their number), note, actor.", Handle: s.fixOrphans,
-			IO: openapi.IO{In: api.FixOrphans{}, Out: api.FixedOrphans{}}},
+			IO: openapi.IO{In: api.FixOrphans{}, Out: api.FixedOrphans{}, Once: true}},
 	}
 }
 
@@ -154,6 +154,6 @@ func (s *Handlers) hookRoutes() []server.Route {
 	return append(hooks.Routes("/api/v1/hooks", log), server.Route{
 		Method: http.MethodPost, Pattern: "/api/v1/hooks/ping", Who: server.Operator, Doc: "Sends a notification of " +
 			"type ping to the webhooks of a profile: profile, hook, note, actor.", Handle: s.pingHooks,
-		IO: openapi.IO{In: api.PingHooks{}, Out: api.PingedHooks{}},
+		IO: openapi.IO{In: api.PingHooks{}, Out: api.PingedHooks{}, Once: true},
 	})
 }

@@ -37,7 +37,8 @@ func (s *Handlers) shareRoutes() []server.Route {
 		{Method: http.MethodPost, Pattern: "/api/v1/ingest/batches/{id}/shares", Who: server.Person,
 			Doc: "Makes a link by which anyone who has it reads this batch and no other: valid, note, actor. The " +
 				"path with its secret is in this answer alone.", Handle: s.makeShare,
-			IO: openapi.IO{In: api.ShareOrder{}, Out: api.Share{}, Status: http.StatusCreated}},
+			IO: openapi.IO{In: api.ShareOrder{}, Out: api.Share{}, Status: http.StatusCreated,
+				Also: map[int]any{200: api.Share{}}, Once: true}},
 		{Method: http.MethodGet, Pattern: "/api/v1/ingest/batches/{id}/shares", Who: server.Person,
 			Doc: "The links of a batch that are valid, without their secrets.", Handle: s.listShares,
 			IO: openapi.IO{Out: api.Shares{}}},
