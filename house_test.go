@@ -226,10 +226,11 @@ var rules = []rule{
 	{"web/timeline", "job lifecycle web/amount", "it arranges entries of histories"},
 	{"web/hours", "api job web/amount", "it draws counts"},
 	{"web/recent", "", "it keeps a result"},
+	{"web/entered", "job api", "it reads forms"},
 	{"web/markup", "job", "it writes texts"},
 	{"web/access", "job api server web", "pages over the operations of the API"},
 	{"web", "job lifecycle api quantity server web/amount web/hours web/markup web/timeline " +
-		"web/recent",
+		"web/recent web/entered",
 		"pages over the operations of the API; applications bring theirs (server.Pages)"},
 	{"docs", "lifecycle app flow docs", "documents that are made from the tables"},
 	{"bench", everything, "it measures all packages"},

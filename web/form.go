@@ -1,6 +1,7 @@
 package web
 
 import (
+	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/problem"
+	"github.com/stagepost/stagepost/web/entered"
 )
 
 // Form is a form that a page sent. A field that no handler reads is refused, as the API refuses unknown fields.
@@ -18,17 +20,23 @@ type Form struct {
 	wrong  error
 }
 
-// readForm reads the body of a request. An empty body is an empty form.
+// readForm reads the body of a request. An empty body is an empty form. Of one that is too large the form has the
+// beginning.
 func readForm(r *http.Request) (*Form, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.ContentLength != 0 && (err != nil || media != "application/x-www-form-urlencoded") {
 		return nil, problem.Refuse(http.StatusUnsupportedMediaType, job.Invalid,
 			"the body must be a form (application/x-www-form-urlencoded); programs use the API below /api/v1")
 	}
-	if err := r.ParseForm(); err != nil {
-		return nil, server.BodyError(err)
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return &Form{values: entered.Parse(text, true)}, server.BodyError(err)
 	}
-	return &Form{values: r.PostForm}, nil
+	values, err := url.ParseQuery(string(text))
+	if err != nil {
+		err = server.BodyError(err)
+	}
+	return &Form{values: values}, err
 }
 
 // Text returns a field without blanks around it; "" if the form lacks it.

@@ -1,7 +1,7 @@
 package web
 
 import (
-	"maps"
+	"cmp"
 	"net/http"
 	"net/url"
 	"path"
@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/problem"
+	"github.com/stagepost/stagepost/web/entered"
 )
 
 // refused is what the page about an error shows.
@@ -18,52 +19,18 @@ type refused struct {
 	Detail, Next string
 	Job          job.ID // that it is about; empty: none
 	Link         server.Link
-	Sent         *sentForm // nil: no text is lost
-}
-
-// sentForm is a refused form, filled in as it was sent.
-type sentForm struct {
-	Action string
-	Again  bool // it may be sent again from the page; else the texts are only shown
-	Hidden []sentField
-	Texts  []sentField
-}
-
-// sentField is a value of a form.
-type sentField struct{ Name, Label, Value string }
-
-// mostSent bounds the bytes of a refused form that a page shows.
-const mostSent = 128 << 10
-
-// typed are the fields of forms with texts that people write, with their labels.
-var typed = map[string]string{"note": "Reason", "why": "Reason", "value": "Value", "actor": "Your name",
-	"title": "Title"}
-
-// sentAs returns a refused form, so that its texts are not lost; nil if it has none, or too much. It may be sent again
-// if another text, or another moment, can help. What asks for a confirmation is confirmed on its own page.
-func sentAs(r *http.Request, kind job.ErrorKind, values url.Values) *sentForm {
-	f := &sentForm{Action: r.URL.EscapedPath(),
-		Again: (kind == job.Invalid || kind == job.Unavailable) && !values.Has("confirm")}
-	size := 0
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		for _, value := range values[name] {
-			size += len(name) + len(value)
-			if label := typed[name]; label != "" && value != "" {
-				f.Texts = append(f.Texts, sentField{name, label, value})
-			} else {
-				f.Hidden = append(f.Hidden, sentField{Name: name, Value: value})
-			}
-		}
-	}
-	if len(f.Texts) == 0 || size > mostSent {
-		return nil
-	}
-	return f
+	Window       bool          // the link opens another window
+	Sent         *entered.Form // nil: no text is lost
 }
 
 // refuse shows a browser what is wrong, what can be done about it, and a link.
 func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) error {
-	return p.refuseForm(w, r, err, nil)
+	var sent url.Values
+	switch problem.Of(err).Status { // no page of another origin sent the form: those are refused with 403
+	case http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusRequestEntityTooLarge:
+		sent = entered.Read(r)
+	}
+	return p.refuseForm(w, r, err, sent)
 }
 
 // refuseForm is refuse for a form, whose texts are shown.
@@ -71,8 +38,8 @@ func (p *Pages) refuseForm(w http.ResponseWriter, r *http.Request, err error, se
 	of := problem.Of(err)
 	problem.Retry(w.Header(), of.Status)
 	title := strings.TrimSuffix(of.Title, ".")
-	view := refused{of.Detail, nextSteps[of.Kind], of.Job, server.Link{Title: "Go back", Path: p.before(r)},
-		sentAs(r, of.Kind, sent)}
+	view := refused{Detail: of.Detail, Next: nextSteps[of.Kind], Job: of.Job,
+		Link: server.Link{Title: "Go back", Path: p.before(r)}, Sent: entered.Of(r, of, sent)}
 	unchanged := "Nothing was changed. "
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		unchanged = ""
@@ -82,9 +49,9 @@ func (p *Pages) refuseForm(w http.ResponseWriter, r *http.Request, err error, se
 		title = "You are not signed in"
 		view.Next = "This server has no page to sign in: send a token, as the command line does."
 		if p.SignIn {
-			view.Next = unchanged + "Sign in again, then send the form again. To keep what you have typed, " +
-				"sign in in another window, then load this page again."
+			view.Next = unchanged + cmp.Or(view.Sent.Advice(), "Sign in again, then send the form again.")
 			view.Link = server.Link{Title: "Sign in", Path: server.SignInAt(view.Link.Path)}
+			view.Window = view.Sent != nil
 		}
 	case http.StatusForbidden:
 		title, view.Next = "It is not allowed", unchanged+"Ask those who run the server if you need it."

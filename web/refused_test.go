@@ -69,7 +69,7 @@ func TestRefusedBeforeAPage(t *testing.T) {
 }
 
 // TestRefusedFormKeepsTexts: the page about a refused form has what was entered. It can be sent again where that can
-// help and nothing must be confirmed; a form that is too large is not shown.
+// help and nothing must be confirmed; of a form that is too large a part is shown.
 func TestRefusedFormKeepsTexts(t *testing.T) {
 	p := openPress(t, nil)
 	id := string(p.order("test.letter", "ann"))
@@ -86,7 +86,7 @@ func TestRefusedFormKeepsTexts(t *testing.T) {
 		{"an event that is not possible", p.Form(events+"finish", "note", text), 409, true, false},
 		{"a confirmation", p.Form(events+"hold", "version", "x", "note", text, "confirm", "yes"), 400, true, false},
 		{"no text", p.Form(events+"hold", "version", "x", "note", ""), 400, false, false},
-		{"too large", p.Form(events+"hold", "note", text, "value", strings.Repeat("x", 200<<10)), 400, false, false},
+		{"too large", p.Form(events+"hold", "note", text, "value", strings.Repeat("x", 200<<10)), 400, true, false},
 	} {
 		answer, page := p.AskPage(as("oscar", c.r))
 		again := strings.Contains(page, `<form class="fields" method="post" action="`+c.r.URL.Path+`">`)
@@ -95,6 +95,61 @@ func TestRefusedFormKeepsTexts(t *testing.T) {
 			t.Errorf("%s: got %s: %s", c.name, answer.Status, page)
 		}
 	}
+}
+
+// TestRefusedFormKeepsTextsBeforeItsHandler: so it is with a form that is refused without having been read: of someone
+// who is not signed in any more, of one who sends too many, and of one that is too large. It is never sent again by
+// itself, nor where no browser states that a page of this server sent it, and a password is not shown.
+func TestRefusedFormKeepsTextsBeforeItsHandler(t *testing.T) {
+	const text, shown = "they moved <the shelf>", "they moved &lt;the shelf&gt;</textarea>"
+	p := openPress(t, func(o *server.Options) { o.MaxBody, o.RateIdentity = 300<<10, 1 })
+	fromPage := func(r *http.Request) *http.Request {
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		return r
+	}
+	files := func() *http.Request {
+		r := p.Request(http.MethodPost, "/holds", "--b\r\nContent-Disposition: form-data; name=note\r\n\r\n"+text+
+			"\r\n--b\r\nContent-Disposition: form-data; name=f; filename=f\r\n\r\nsecret file\r\n--b--\r\n")
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		return r
+	}
+	check := func(name string, r *http.Request, status int, shows, again bool) string {
+		t.Helper()
+		answer, page := p.AskPage(r)
+		if answer.StatusCode != status || strings.Contains(page, shown) != shows ||
+			strings.Contains(page, `<form class="fields" method="post" action="/holds"`) != again ||
+			strings.Contains(page, "secret") || strings.Contains(page, "<the shelf>") {
+			t.Errorf("%s: got %s: %s", name, answer.Status, page)
+		}
+		return page
+	}
+	page := check("signed out", fromPage(p.Form("/holds", "group", "maps", "why", text)), 401, true, true)
+	for _, want := range []string{`<input type="hidden" name="group" value="maps">`, "Then send the form here again",
+		`target="_blank" rel="noopener" href="/sign-in?next=%2Fholds">Sign in</a>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("signed out: the page lacks %q: %s", want, page)
+		}
+	}
+	check("signed out, from anywhere", p.Form("/holds", "group", "maps", "why", text), 401, true, false)
+	check("a password", fromPage(p.Form("/holds", "why", text, "password", "secret")), 401, false, false)
+	check("nothing entered", fromPage(p.Form("/holds", "group", "maps")), 401, false, false)
+	page = check("signed out, with files", fromPage(files()), 401, true, true)
+	if !strings.Contains(page, `enctype="multipart/form-data"`) || !strings.Contains(page, "name=\"fill_in\"") {
+		t.Errorf("a form with files is sent without them: %s", page)
+	}
+	foreign := p.Form("/holds", "why", text)
+	foreign.Header.Set("Origin", "https://evil.example")
+	check("another origin", foreign, 403, false, false)
+	large := p.Form("/holds", "group", "maps", "note", text, "why", strings.Repeat("x", 400<<10))
+	check("too large", as("oscar", large), 413, true, false)
+	for range 100 {
+		answer, _ := p.AskPage(as("oscar", p.Request(http.MethodGet, "/lifecycles", "")))
+		if answer.StatusCode == http.StatusTooManyRequests {
+			check("too many", as("oscar", p.Form("/holds", "why", text)), 429, true, true)
+			return
+		}
+	}
+	t.Error("no request was refused")
 }
 
 // TestRefusedRate: a browser that sends too many requests gets a page with the time to wait.

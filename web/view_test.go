@@ -2,8 +2,6 @@ package web
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -395,15 +393,5 @@ func TestHistoryOfAKeyedRequest(t *testing.T) {
 		if v.setHistory(in); v.Broken || v.History[0].Note != c.want {
 			t.Errorf("%+v: got %+v", c, v.History[0])
 		}
-	}
-}
-
-// TestRefusedFormAddress: a form that was refused is sent again to the same address, whatever the names in it contain.
-func TestRefusedFormAddress(t *testing.T) {
-	const path = "/archive/lists/maps%2F1%3Fa%23b%25"
-	r := httptest.NewRequest(http.MethodPost, path, nil)
-	f := sentAs(r, job.Invalid, url.Values{"note": {"a correction"}})
-	if f == nil || !f.Again || f.Action != path {
-		t.Errorf("got %+v", f)
 	}
 }

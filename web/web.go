@@ -178,8 +178,10 @@ func (p *Pages) Form(w http.ResponseWriter, r *http.Request, answer func(*Form) 
 	if err == nil {
 		form, err = readForm(r)
 	}
-	if err == nil {
+	if form != nil {
 		sent = maps.Clone(form.values) // reading removes fields
+	}
+	if err == nil {
 		err = answer(form)
 	}
 	if err != nil {

@@ -168,7 +168,12 @@ func (s *routes) signIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	tried, wait, ok := s.attempt(cmp.Or(name, "token of "+s.Party(r)), s.Party(r))
 	if !ok {
-		return tooMany(w, wait)
+		err := tooMany(w, wait)
+		if !server.ForPeople(r) {
+			return err
+		}
+		return s.show(w, r, http.StatusTooManyRequests, view{Next: next, Name: name, Wrong: job.Reason(err) + " in " +
+			w.Header().Get("Retry-After") + " s"})
 	}
 	one, err := s.known(r, how, name)
 	if err != nil {

@@ -470,3 +470,27 @@ func TestProxyNamesPeople(t *testing.T) {
 		t.Errorf("got %d for the owner and %d for another person", own, foreign)
 	}
 }
+
+// TestLimitedPageKeepsTheName: a browser that is limited gets the page of sign-in with the name and the time to wait,
+// and never with the password. Programs get the problem.
+func TestLimitedPageKeepsTheName(t *testing.T) {
+	h := open(t, nil)
+	form := url.Values{"name": {"oscar"}, "password": {"a wrong one"}, "next": {"/jobs"}}
+	for range 10 {
+		h.post(server.SignInPath, nil, form)
+	}
+	r := h.Request(http.MethodPost, server.SignInPath, form.Encode())
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, page := h.AskPage(r)
+	for _, want := range []string{`value="oscar"`, `value="/jobs"`, "too many attempts", "in " +
+		answer.Header.Get("Retry-After") + " s"} {
+		if answer.StatusCode != http.StatusTooManyRequests || !strings.Contains(page, want) ||
+			strings.Contains(page, "a wrong one") {
+			t.Errorf("got %s without %q: %s", answer.Status, want, page)
+		}
+	}
+	if answer := h.post(server.SignInPath, nil, form); answer.StatusCode != http.StatusTooManyRequests ||
+		answer.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("a program: got %s", answer.Status)
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/stagepost/stagepost/server/problem"
 	"github.com/stagepost/stagepost/web"
 	"github.com/stagepost/stagepost/web/amount"
+	"github.com/stagepost/stagepost/web/entered"
 )
 
 // Bounds of the fields of the form.
@@ -120,12 +121,17 @@ func (s *Handlers) submitPage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.pages.Fail(w, r, err)
 	}
-	end, err := s.Upload(w, r)
-	if err != nil {
-		return s.pages.Fail(w, r, err)
+	end, refused := s.Upload(w, r)
+	if refused != nil {
+		r.Body = http.MaxBytesReader(w, r.Body, mostField) // of a form that is refused, its fields are read alone
+	} else {
+		defer end()
 	}
-	defer end()
 	fields, rest, err := readFields(r)
+	err = cmp.Or(refused, err)
+	if fillIn := fields[entered.FillIn] != nil; fillIn && err == nil {
+		return s.showForm(w, r, http.StatusOK, formView{Fields: first(fields), Uploads: fields["upload"]})
+	}
 	var o api.ComputeOrder
 	if err == nil {
 		o, err = orderOf(fields)
@@ -142,15 +148,27 @@ func (s *Handlers) submitPage(w http.ResponseWriter, r *http.Request) error {
 		return s.pages.Fail(w, r, err)
 	}
 	of := problem.Of(err)
-	v := formView{Wrong: of.Detail, Next: adviceOn(of.Kind), Fields: map[string]string{}, Uploads: fields["upload"]}
+	problem.Retry(w.Header(), of.Status)
+	return s.showForm(w, r, of.Status, formView{Wrong: of.Detail, Next: adviceOn(of.Kind), Fields: first(fields),
+		Uploads: fields["upload"]})
+}
+
+// first returns the first value of each field.
+func first(fields map[string][]string) map[string]string {
+	all := map[string]string{}
 	for name, values := range fields {
-		v.Fields[name] = values[0]
+		all[name] = values[0]
 	}
-	f, wrong := s.formPage(r, v)
-	if wrong != nil {
-		return s.pages.Fail(w, r, wrong)
+	return all
+}
+
+// showForm shows the form, filled in.
+func (s *Handlers) showForm(w http.ResponseWriter, r *http.Request, status int, v formView) error {
+	f, err := s.formPage(r, v)
+	if err != nil {
+		return s.pages.Fail(w, r, err)
 	}
-	return s.pages.Reply(w, r, of.Status, "new.html", f)
+	return s.pages.Reply(w, r, status, "new.html", f)
 }
 
 // adviceOn states what a person can do about a refused order.
@@ -166,7 +184,7 @@ func adviceOn(kind job.ErrorKind) string {
 
 // formFields are the fields of the form.
 var formFields = []string{"title", "service", "command", "wall", "memory", "disk", "cores", "labels", "requires",
-	"note", "upload", "key"}
+	"note", "upload", "key", entered.FillIn}
 
 // readFields reads the fields of a form up to its first file, and gives what follows. A file field without a file is
 // left out.
@@ -185,7 +203,7 @@ func readFields(r *http.Request) (map[string][]string, nextPart, error) {
 		case errors.Is(err, io.EOF):
 			return fields, nil, wrong
 		case err != nil:
-			return nil, nil, server.BodyError(err)
+			return fields, nil, server.BodyError(err)
 		}
 		if isFile(part) {
 			return fields, withFiles(part, form), wrong
@@ -196,7 +214,7 @@ func readFields(r *http.Request) (map[string][]string, nextPart, error) {
 		}
 		text, err := io.ReadAll(io.LimitReader(part, mostField+1))
 		if err != nil {
-			return nil, nil, server.BodyError(err)
+			return fields, nil, server.BodyError(err)
 		}
 		if n >= mostFields {
 			return fields, nil, problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid,

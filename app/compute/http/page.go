@@ -46,9 +46,10 @@ func (s *Handlers) pageRoutes() []server.Route {
 		web.WithinGroups(web.PageRoute(newPath, server.Own, "A page with a form for a new compute job: what its user "+
 			"may use, and what is in use.", nil, s.pages.Show("new.html", s.newPage))),
 		{Method: http.MethodPost, Pattern: listPath, Who: server.Own, Grouped: true, Handle: s.submitPage, Upload: true,
-			Doc:      "Makes a compute job as the form of the page asks: its fields first and the files behind them.",
+			Doc: "Makes a compute job as the form of the page asks: its fields first and the files behind them. " +
+				"With the field fill_in it shows the form with the fields, and makes none.",
 			NoReason: server.NewWork, IO: openapi.IO{Takes: []string{"multipart/form-data"}, Media: openapi.HTML,
-				Status: http.StatusSeeOther, Faults: openapi.HTML}},
+				Status: http.StatusSeeOther, Also: map[int]any{200: nil}, Faults: openapi.HTML}},
 		web.FormRoute("/compute/jobs/{id}/retry", server.Person, "Runs a job again that has ended, as a new job.",
 			s.pages.Post(s.retryForm)),
 		clean,

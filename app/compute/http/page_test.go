@@ -20,6 +20,7 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/server/token"
 	"github.com/stagepost/stagepost/web"
+	"github.com/stagepost/stagepost/web/entered"
 )
 
 // openPages is openCompute with the pages of every server.
@@ -230,6 +231,24 @@ func TestRefusedForm(t *testing.T) {
 	}
 	if page, err := c.Client.ComputeJobs(t.Context(), client.ComputeQuery{}); err != nil || len(page.Jobs) != 0 {
 		t.Errorf("%d jobs were made, %v", len(page.Jobs), err)
+	}
+}
+
+// TestFormIsFilledIn: the form of a page about a refusal shows the form of a new job as it was filled in, and makes
+// nothing. The form that it shows makes the job, which is the control.
+func TestFormIsFilledIn(t *testing.T) {
+	c := openPages(t, nil)
+	parts := []part{{"title", "", "Count <words>"}, {"service", "", "wide"}, {"command", "", "wc -w"}}
+	answer, text := c.browse(c.pageForm(append(parts, part{entered.FillIn, "", "yes"})...))
+	if answer.StatusCode != http.StatusOK || !strings.Contains(text, `value="Count &lt;words&gt;"`) ||
+		!strings.Contains(text, ">wc -w</textarea>") || strings.Contains(text, "was not made") {
+		t.Errorf("got %s: %s", answer.Status, text)
+	}
+	if page, err := c.Client.ComputeJobs(t.Context(), client.ComputeQuery{}); err != nil || len(page.Jobs) != 0 {
+		t.Errorf("%d jobs were made, %v", len(page.Jobs), err)
+	}
+	if answer, text := c.browse(c.pageForm(parts...)); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("the control: got %s: %s", answer.Status, text)
 	}
 }
 
