@@ -29,7 +29,7 @@ const (
 	throughputHours = 24     // that are kept
 	entriesPage     = 10_000 // entries that one query covers
 	// how many queries one request makes for entries before those that are counted: later requests continue
-	pagesBack = 50
+	pagesBack = 20
 	// from how many pages of new entries on the counts begin anew
 	pagesAhead = 100
 )

@@ -41,6 +41,7 @@ type attention struct {
 	Names      map[job.ID]string // what lists call the stuck jobs
 	Failed     api.Page
 	Throughput api.Throughput
+	Uncounted  string // why the throughput is not known
 }
 
 // overview is what the page shows.
@@ -52,6 +53,7 @@ type overview struct {
 	AllFailed    string // address of the list of the jobs that the alert counts
 	Applications []applicationRow
 	Hours        hours.Series
+	Uncounted    string
 	Empty        bool      // there is no job
 	Searched     time.Time // when Stuck and Failed were searched; zero: the first search is in progress
 }
@@ -123,8 +125,10 @@ func (h *handlers) overview(r *http.Request) (*Frame, error) {
 func (h *handlers) attention(r *http.Request) (a attention, err error) {
 	a.At = h.Engine.Clock().Now()
 	err = cmp.Or(h.Get(r, "/api/v1/stuck?limit=6", &a.Stuck),
-		h.Get(r, "/api/v1/jobs?brief=true&"+failedJobs+"&limit=6"+h.whole(), &a.Failed),
-		h.Get(r, "/api/v1/throughput", &a.Throughput))
+		h.Get(r, "/api/v1/jobs?brief=true&"+failedJobs+"&limit=6"+h.whole(), &a.Failed))
+	if err := h.Get(r, "/api/v1/throughput", &a.Throughput); err != nil { // the rest is shown without it
+		a.Uncounted = job.Reason(err)
+	}
 	a.Names = map[job.ID]string{}
 	for _, s := range a.Stuck.Stuck {
 		var j api.Job
@@ -148,7 +152,7 @@ func viewOverview(kinds Kinds, in *overviewInput) overview {
 	v.Failed = slices.DeleteFunc(rowsOf(kinds, in.Queue.At, &in.Attention.Failed), gone)
 	_, v.AllFailed = failedOf(kinds, in.Queue.States)
 	v.Applications = applicationsOf(kinds, in.Queue.States)
-	v.Hours = hours.Of(&in.Attention.Throughput, "")
+	v.Hours, v.Uncounted = hours.Of(&in.Attention.Throughput, ""), in.Attention.Uncounted
 	for i := range v.Applications {
 		v.Applications[i].Hours = hours.Of(&in.Attention.Throughput, v.Applications[i].Kind)
 	}

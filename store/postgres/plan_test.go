@@ -213,6 +213,7 @@ func TestPlans(t *testing.T) {
 		func() error { _, err := s.Messages(ctx, job.MessageQuery{Limit: 20}); return err },
 		func() error { _, err := s.Audit(ctx, 0, -10); return err },
 		func() error { _, err := s.Holds(ctx); return err },
+		func() error { _, err := s.Moved(ctx, 0, 10_000); return err },
 		func() error {
 			_, err := s.Peek(ctx, job.Claim{N: 5, Now: start, From: from("Waiting"), Limits: limits}, "tst_2")
 			return err
