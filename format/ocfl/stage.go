@@ -116,7 +116,10 @@ func (s *stage) path(elements ...string) string {
 // close removes the stage, and the directory of stages with the last one. Sweep removes what close cannot; it affects
 // no object.
 func (s *stage) close() error {
-	removed := s.ops.RemoveAll(s.dir)
+	removed := s.ops.Remove(s.dir) // nothing is left in it after a promotion
+	if removed != nil {
+		removed = s.ops.RemoveAll(s.dir)
+	}
 	if removed == nil {
 		_ = s.ops.Remove(stagingDir) // fails while other stages exist
 	}
