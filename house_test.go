@@ -223,14 +223,15 @@ var rules = []rule{
 	{"server", "job lifecycle engine flow api internal/byterange server",
 		"the API over the engine; applications bring their routes (server.Part)"},
 	{"web/amount", "api", "it writes texts"},
+	{"web/filters", "", "it reads addresses"},
 	{"web/timeline", "job lifecycle web/amount", "it arranges entries of histories"},
 	{"web/hours", "api job web/amount", "it draws counts"},
 	{"web/recent", "", "it keeps a result"},
 	{"web/entered", "job api", "it reads forms"},
 	{"web/markup", "job", "it writes texts"},
 	{"web/access", "job api server web", "pages over the operations of the API"},
-	{"web", "job lifecycle api quantity server web/amount web/hours web/markup web/timeline " +
-		"web/recent web/entered",
+	{"web", "job lifecycle api quantity server web/amount web/entered web/filters web/hours web/markup " +
+		"web/timeline web/recent",
 		"pages over the operations of the API; applications bring theirs (server.Pages)"},
 	{"docs", "lifecycle app flow docs", "documents that are made from the tables"},
 	{"bench", everything, "it measures all packages"},

@@ -14,12 +14,13 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/web/filters"
 )
 
 // jobsView is what the list of jobs shows.
 type jobsView struct {
-	Filter url.Values // as in the address, without the cursor
-	Kept   []Kept     // filters without a field
+	Filter url.Values     // as in the address, without the cursor
+	Kept   []filters.Kept // filters without a field
 	Views  []savedView
 	Kinds  []choice
 	States []choice
@@ -75,7 +76,7 @@ func (h *handlers) jobList(r *http.Request) (*Frame, error) {
 	if !v.User {
 		fields = append(fields, "owner")
 	}
-	v.Kept = KeptBesides(v.Filter, fields...)
+	v.Kept = filters.Besides(v.Filter, fields...)
 	for _, group := range groups {
 		v.Groups = append(v.Groups, choice{group, group, group == q.Get("group")})
 	}
@@ -92,7 +93,7 @@ func (h *handlers) jobList(r *http.Request) (*Frame, error) {
 
 // viewJobs makes the list.
 func viewJobs(kinds Catalog, now time.Time, q url.Values, page *api.Page) jobsView {
-	filter := Filters(q, "kind", "state", "outcome", "cause")
+	filter := filters.Of(q, "kind", "state", "outcome", "cause")
 	v := jobsView{Filter: filter, Rows: rowsOf(kinds, now, page), Views: savedViews(filter)}
 	for _, k := range kinds.KindsOf() {
 		v.Kinds = append(v.Kinds, choice{Value: string(k), Text: kinds.NameOf(k).Many})
@@ -119,7 +120,7 @@ func viewJobs(kinds Catalog, now time.Time, q url.Values, page *api.Page) jobsVi
 // fitting removes from filters the states that other kinds have and the chosen ones do not. A state that no kind has
 // stays: records outlive lifecycles.
 func fitting(kinds Catalog, q url.Values) url.Values {
-	filter := Filters(q, "kind", "state")
+	filter := filters.Of(q, "kind", "state")
 	own, all := stateChoices(kinds, filter["kind"]), stateChoices(kinds, nil)
 	states := slices.DeleteFunc(slices.Clone(filter["state"]), func(s string) bool {
 		is := func(c choice) bool { return c.Value == s }

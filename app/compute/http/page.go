@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/server/openapi"
 	"github.com/stagepost/stagepost/web"
 	"github.com/stagepost/stagepost/web/amount"
+	"github.com/stagepost/stagepost/web/filters"
 )
 
 //go:embed pages
@@ -97,9 +98,9 @@ func (s *Handlers) sitePages() server.Pages {
 
 // listView is what the list of compute jobs shows.
 type listView struct {
-	Filter   url.Values // as in the address, without the cursor
-	Kept     []web.Kept // filters without a field
-	Labels   []string   // filters, at least one
+	Filter   url.Values     // as in the address, without the cursor
+	Kept     []filters.Kept // filters without a field
+	Labels   []string       // filters, at least one
 	Services []choice
 	States   []choice
 	Outcomes []choice
@@ -158,7 +159,7 @@ func (s *Handlers) list(r *http.Request) (*web.Frame, error) {
 	if !v.User {
 		fields = append(fields, "owner")
 	}
-	v.Kept = web.KeptBesides(v.Filter, fields...)
+	v.Kept = filters.Besides(v.Filter, fields...)
 	if s.Permits(r, http.MethodPost, listPath) {
 		v.New = newPath
 	}
@@ -176,7 +177,7 @@ func (s *Handlers) list(r *http.Request) (*web.Frame, error) {
 // viewList makes the list.
 func (s *Handlers) viewList(q url.Values, now time.Time, page *api.ComputePage,
 	services *api.ComputeServices) listView {
-	v := listView{Filter: web.Filters(q, "service", "state", "outcome", "label", "cause")}
+	v := listView{Filter: filters.Of(q, "service", "state", "outcome", "label", "cause")}
 	v.Labels = v.Filter["label"]
 	if len(v.Labels) == 0 {
 		v.Labels = []string{""}

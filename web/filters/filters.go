@@ -1,4 +1,5 @@
-package web
+// Package filters reads the filters in the addresses of lists.
+package filters
 
 import (
 	"net/url"
@@ -6,9 +7,9 @@ import (
 	"strings"
 )
 
-// Filters returns the filters of an address without the cursor. Those that may be repeated have each of their values on
+// Of returns the filters of an address without the cursor. Those that may be repeated have each of their values on
 // its own: an address may have several with commas between them.
-func Filters(q url.Values, repeated ...string) url.Values {
+func Of(q url.Values, repeated ...string) url.Values {
 	filter := url.Values{}
 	for name, values := range q {
 		if name == "after" {
@@ -26,8 +27,8 @@ func Filters(q url.Values, repeated ...string) url.Values {
 // Kept is a filter for which a form has no field: it keeps it as it is.
 type Kept struct{ Name, Value string }
 
-// KeptBesides returns the filters besides those that a form has fields for.
-func KeptBesides(filter url.Values, fields ...string) (all []Kept) {
+// Besides returns the filters besides those that a form has fields for.
+func Besides(filter url.Values, fields ...string) (all []Kept) {
 	for name, values := range filter {
 		for _, v := range values {
 			if !slices.Contains(fields, name) {
