@@ -2,9 +2,11 @@ package stagepost_test
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -41,6 +43,11 @@ func TestLargePackages(t *testing.T) {
 	}
 	for _, fault := range compareSizes(sizes, string(text)) {
 		t.Error(fault)
+	}
+	for _, dir := range slices.Sorted(maps.Keys(sizes)) {
+		if s := sizes[dir]; s.over() {
+			t.Logf("%s: %d files, %d lines", dir, s.files, s.lines)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ func (s *Settings) Omissible() []string {
 func (s *Settings) DurableData() []backup.Entry {
 	const own = "made anew by the server at its start"
 	all := []backup.Entry{
-		{Name: "stagepost.db", How: backup.Database, What: "jobs, history, holds, outbox, audit list"},
+		{Name: "stagepost.db", How: backup.Database, What: "jobs, history, holds, outbox, audit log"},
 		{Name: "stagepost.db-*", How: backup.Left, What: "SQLite's log of `stagepost.db`",
 			Reason: "the copy of the database contains it"},
 		{Name: "store-log", How: backup.Left, What: "commits that `stagepost.db` does not have yet (`store.log`)",
