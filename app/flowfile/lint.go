@@ -9,11 +9,11 @@ import (
 // Check is something that [Lint] searches for only when it is asked to.
 type Check string
 
-// CheckReverts notes tasks that do something and state not how it is reverted.
+// CheckReverts notes tasks that do something and have no revert.
 const CheckReverts Check = "reverts"
 
 // Lint states what is wrong with a file, and what is allowed and probably not meant. It allows commands and requests
-// and takes the names of functions on trust, since what a program allows is not the file's fault. Findings stand in the
+// and accepts all names of functions, because it does not have the program that allows them. Findings are in the
 // order of their positions.
 func Lint(text []byte, checks ...Check) []Finding {
 	f, r := read(text, Options{any: true})

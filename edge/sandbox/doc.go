@@ -27,10 +27,10 @@
 // four times a second.
 //
 // If the caller is root, each command gets a user id of its own on the machine in every tier, and a caller without a
-// free range of ids is refused: no command has the id of root, none can signal or read a process of root, and what it
-// is shown it reads as a stranger. In the tiers with namespaces its directory comes to it through an id-mapped mount,
+// free range of ids is refused: no command has the id of root, and none can signal or read a process of root. It
+// reads the files of the machine as any other user. In the tiers with namespaces its directory is an id-mapped mount,
 // so that files that it writes belong to the caller on disk. Where the kernel or the file system has none, and in tier
-// none, the directory is lent: what is in it belongs to the command's id until the command has ended, and to the caller
+// none, the files in the directory belong to the command's id until the command has ended, and to the caller
 // again afterwards. Commands of other callers have the caller's id on the machine. In the tiers with namespaces the
 // command sees itself as user 1000, without capabilities.
 package sandbox

@@ -141,7 +141,7 @@ func (r *running) watch() Cause {
 	}
 	rss += r.scratch()
 	if l.Memory > 0 && rss > l.Memory {
-		// forked processes share most of what they have; only only now a closer check is worth its cost
+		// forked processes share most of their memory, so the sum is too high: measure exactly, which costs more
 		rss = proctree.Memory(tree) + r.scratch()
 	}
 	r.peak, r.seenCPU = max(r.peak, rss), max(r.seenCPU, cpu)

@@ -44,7 +44,7 @@ func newIDs() *ids {
 	switch {
 	case last >= 2_100_000_000: // above what systemd gives to containers and below what signed numbers hold
 		return &ids{base: 1_900_000_000 + rand.Uint32N(150_000_000), count: 1 << 20}
-	case last > first && last-first >= 1<<14: // the end of a container's range, below the user that stands for no one
+	case last > first && last-first >= 1<<14: // the end of a container's range, below the overflow user
 		return &ids{base: uint32(last) - 1<<13, count: 1 << 12}
 	}
 	return nil

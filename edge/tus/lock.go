@@ -82,7 +82,7 @@ func (s *Store) locked(u *upload, f *os.File) error {
 	return nil
 }
 
-// vanish forgets an upload that has no files.
+// vanish removes an upload that has no files from the store.
 func (s *Store) vanish(u *upload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

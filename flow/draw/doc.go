@@ -7,6 +7,6 @@
 // gives the same bytes.
 //
 // The graph is laid out from the inside: every flow becomes a box with its items in it (one below another, side by
-// side, or in layers), and the box stands in the next one like a task. Lines leave their columns only in the gaps
-// between layers. That is why nothing can overlap: it holds by construction.
+// side, or in layers), and the box is an item of the next one like a task. Lines leave their columns only in the gaps
+// between layers, so nothing can overlap.
 package draw

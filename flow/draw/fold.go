@@ -60,8 +60,8 @@ func (p *part) fold(most int, places *int) {
 // links that pass many ranks grow with the square of that.
 const mostPlaced = 1000
 
-// bound leaves a number of items of a graph flow, the most pressing ones. The others become a rest without links, which
-// stands last.
+// bound leaves a number of items of a graph flow, the most important ones. The others become a rest without links,
+// which is the last item.
 func (p *part) bound(most int, places *int) {
 	if p.pattern != flow.PatternGraph {
 		return
@@ -151,7 +151,7 @@ func (p *part) crowd(group []int, most int) []int {
 			}
 		}
 	}
-	if p.pattern == flow.PatternLinear { // one that stands alone is no crowd
+	if p.pattern == flow.PatternLinear { // a single item is not folded
 		for i := range into {
 			if into[i] == i && (i+1 == len(into) || into[i+1] != i) {
 				into[i] = -1

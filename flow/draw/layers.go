@@ -79,8 +79,7 @@ func needed(n int, links []flow.OutlinedLink) []flow.OutlinedLink {
 	return all
 }
 
-// ranksOf gives each item the length of the longest way to it; where links have labels, these stand on ranks of their
-// own.
+// ranksOf gives each item the length of the longest path to it. Labels of links have ranks of their own.
 func ranksOf(n int, links []flow.OutlinedLink) []int {
 	step := 1
 	if slices.ContainsFunc(links, func(l flow.OutlinedLink) bool { return l.Depth != "" }) {

@@ -28,9 +28,9 @@ type Factory func(args json.RawMessage) (flow.Item, error)
 // Limits bound what is stored of one flow. Zero fields take the defaults.
 type Limits struct {
 	Value   int // bytes of the largest value as JSON; defaults to 16 MiB
-	Inline  int // bytes of the largest value that stands in a record; larger ones go to Blobs; defaults to 32 KiB
+	Inline  int // bytes of the largest value in a record; larger ones go to Blobs; defaults to 32 KiB
 	Signals int // that no task has taken; defaults to 1000
-	// bytes of all that stands in the records of a flow; values of up to 256 bytes are always let in; defaults to 64
+	// bytes of all values in the records of a flow; values of up to 256 bytes are always accepted; defaults to 64
 	// MiB
 	Total  int
 	Inject int // bytes of the arguments and injected values of an order; defaults to 1 MiB

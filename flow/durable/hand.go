@@ -12,10 +12,10 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// MarkEvent is the word under which [Flows.MarkReverted] stands in the audit list.
+// MarkEvent is the event under which [Flows.MarkReverted] is entered in the audit log.
 const MarkEvent lifecycle.Event = "mark-reverted"
 
-// byHand is what stands as the result of a revert that a person did.
+// byHand is the result of a revert that a person did.
 type byHand struct {
 	Actor string `json:"by_hand"`
 	Note  string `json:"note"`

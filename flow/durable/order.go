@@ -110,7 +110,7 @@ func same(a, b *Spec) bool {
 	return first != nil && bytes.Equal(first, second)
 }
 
-// Check is Submit without the submission: it gives what would stand in the job.
+// Check is Submit without the submission: it gives what the job would have.
 func (f *Flows) Check(o Order) (Spec, error) {
 	invalid := func(err error) (Spec, error) { return Spec{}, job.Errorf(job.Invalid, "create", o.ID, "%w", err) }
 	if f.o.Factories[o.Factory] == nil {

@@ -240,7 +240,7 @@ func (s *session) commit(ctx context.Context, q request) reply {
 	}
 }
 
-// came reports whether an atom in a state has come to something.
+// came reports whether an atom has executed or reverted, with or without success.
 func came(s lifecycle.State) bool {
 	return s == flow.Success || s == flow.FailureState || s == flow.Reverted || s == flow.RevertFailure
 }
@@ -341,7 +341,7 @@ func (s *session) committed(q request) reply {
 	return reply{ended: s.over}
 }
 
-// longestSentence bounds why a flow ended, in bytes, and mostNamed the atoms that it names: it stands in the record, in
+// longestSentence bounds why a flow ended, in bytes, and mostNamed the atoms that it names: it is in the record, in
 // the history and in every list.
 const (
 	longestSentence = 16 << 10

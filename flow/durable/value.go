@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// stored is a value as it stands in a record: as JSON, or as a reference to a large value.
+// stored is a value in a record: as JSON, or as a reference to a large value.
 type stored struct {
 	Value  json.RawMessage `json:"v,omitempty"`
 	Digest string          `json:"blob,omitempty"`
@@ -61,7 +61,7 @@ func (f *Flows) check(n int) error {
 	return nil
 }
 
-// keep gives a value the form in which it stands in a record, and puts a large one away. Errors: [flow.ErrUnstored];
+// keep gives a value the form that it has in a record, and writes a large one to Blobs. Errors: [flow.ErrUnstored];
 // those of Blobs.
 func (f *Flows) keep(ctx context.Context, id job.ID, text []byte) (stored, error) {
 	if err := f.check(len(text)); err != nil {

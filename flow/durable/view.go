@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// View is a flow as it stands, for people and programs that examine it. It is one moment's only if no one works on the
-// flow.
+// View is the present state of a flow, for people and programs that examine it. Its parts are of one moment only if no
+// worker has the flow.
 type View struct {
 	Job     job.Job
 	Spec    Spec

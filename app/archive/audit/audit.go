@@ -29,7 +29,7 @@ type Options struct {
 	Copies  *copies.Store
 	// Objects gives the storage roots of OCFL by name; nil: there are none.
 	Objects func() map[string]*ocfl.Root
-	// Report enters a fault, and what became of it, in the audit list. It may be called twice for one fault around a
+	// Report enters a fault, and what became of it, in the audit log. It may be called twice for one fault around a
 	// crash.
 	Report func(ctx context.Context, event, object, note string) error
 	// Pace waits for the bytes that were read. Defaults to no wait.
@@ -407,7 +407,7 @@ func (c *Checker) event(x catalog.Copy, bad bool, detail string, at time.Time) c
 	}
 }
 
-// object names a copy in the audit list.
+// object names a copy in the audit log.
 func object(x *catalog.Copy) string { return x.Location + " " + x.Key }
 
 // report comes before the catalog has the fault: after a crash it may be reported twice, but is not missing.

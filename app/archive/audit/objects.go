@@ -24,7 +24,7 @@ const (
 	faultyEvery = 24 * time.Hour      // of a version with a fault
 	stageName   = "fixity"            // of repairs in a storage root: one checker works on it
 	mostFiles   = 1000                // faults of one version that are noted
-	mostNote    = 400                 // bytes of a reason in the audit list
+	mostNote    = 400                 // bytes of a reason in the audit log
 )
 
 // Stored describes a version that was stored now, for the catalog.
@@ -239,7 +239,7 @@ func since(faults []ocfl.FileFault, known []catalog.VersionFault, at time.Time) 
 	return all
 }
 
-// versionObject names a version in the audit list.
+// versionObject names a version in the audit log.
 func versionObject(v *catalog.Version) string { return v.Location + " " + v.Object + " " + v.Name }
 
 // reportVersion reports new faults of a version, and the end of its faults. It gives the event of a change.

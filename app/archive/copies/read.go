@@ -113,8 +113,8 @@ type reader struct {
 	failed  error // the digest is wrong
 }
 
-// doubts are copies of which a read gave wrong bytes, until they are checked. A restart forgets them: their checks stay
-// due. The zero value has none.
+// doubts are copies of which a read gave wrong bytes, until they are checked. They are in memory only: after a restart
+// their checks are still due. The zero value has none.
 type doubts struct {
 	mu  sync.Mutex
 	all map[catalog.CopyKey]time.Time // the newest fixity check before the read

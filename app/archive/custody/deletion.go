@@ -212,8 +212,8 @@ func (c *Custody) execute(ctx context.Context, d catalog.Deletion, note string) 
 	return err
 }
 
-// Allow refuses to delete an archive that a legal hold covers, or whose retention time has not ended and that no two
-// persons want to be deleted.
+// Allow refuses to delete an archive that a legal hold covers, or whose retention time has not ended, unless two
+// persons agreed to the deletion.
 func (c *Custody) Allow(ctx context.Context, j *job.Job, act *operator.Act) (job.Require, error) {
 	if act.Event != Delete {
 		return job.Require{}, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// What the audit list has of acts that change no job.
+// What the audit log has of acts that change no job.
 const (
 	eventHold    lifecycle.Event = "archive-hold"
 	eventRelease lifecycle.Event = "archive-release"
@@ -75,7 +75,7 @@ func (c *Custody) Holds(ctx context.Context, id job.ID) ([]api.ArchiveHold, erro
 	return views, nil
 }
 
-// audit enters an act in the audit list.
+// audit enters an act in the audit log.
 func (c *Custody) audit(ctx context.Context, e lifecycle.Event, actor, object, note string) error {
 	if c.engine == nil {
 		return job.Errorf(job.Unavailable, "archive", "", "the engine does not run yet")

@@ -15,7 +15,7 @@ import (
 const mostPeople = 100
 
 // People finds persons whose data archives contain: by their id in the source, username, number or mail address, or by
-// a part of their name of at least three characters. The audit list has who searched and why, not for whom.
+// a part of their name of at least three characters. The audit log has who searched and why, not for whom.
 func (c *Custody) People(ctx context.Context, f api.FindPeople) (api.ArchivePeople, error) {
 	text := strings.TrimSpace(f.Text)
 	if text == "" {
@@ -33,7 +33,7 @@ func (c *Custody) People(ctx context.Context, f api.FindPeople) (api.ArchivePeop
 	return found, err
 }
 
-// PersonData gives what archives have of a person. Errors: NotFound. The audit list has who asked and why.
+// PersonData gives what archives have of a person. Errors: NotFound. The audit log has who asked and why.
 func (c *Custody) PersonData(ctx context.Context, p api.NamePerson) (api.ArchivePersonData, error) {
 	d, err := c.personData(ctx, p.Source, p.ID)
 	if err != nil {

@@ -150,7 +150,7 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 	return err
 }
 
-// report enters a fault in the audit list.
+// report enters a fault in the audit log.
 func (a *App) report(ctx context.Context, event, object, note string) error {
 	return a.engine.Operator().Audit(ctx, operator.Entry{
 		By: lifecycle.Engine, Actor: "fixity", Event: lifecycle.Event(event), Object: object, Note: note,

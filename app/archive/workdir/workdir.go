@@ -190,7 +190,7 @@ func (u *Unit) read(ledger string) error {
 	for one := range strings.Lines(string(whole)) {
 		var l line
 		if err := json.Unmarshal([]byte(one), &l); err != nil {
-			continue // a power cut left it: what it stood for is fetched again
+			continue // a power cut left it: its file is fetched again
 		}
 		switch {
 		case l.Done != nil:

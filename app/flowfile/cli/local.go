@@ -215,7 +215,7 @@ func (c *commands) resumeLocal(cmd *cobra.Command, name string, a client.Act, wo
 	return c.finishLocal(ctx, l, &j, false)
 }
 
-// others reports the flows that go on as well, because they stand open in the same store.
+// others reports the flows that continue as well, because they are open in the same store.
 func (c *commands) others(ctx context.Context, l *localFlows, id job.ID) error {
 	open := false
 	page, err := l.client.Jobs(ctx, job.Query{Kinds: []job.Kind{client.FlowKind}, Ended: &open, Limit: 1000})

@@ -18,9 +18,9 @@ type Sandbox interface {
 	Run(ctx context.Context, c *sandbox.Command) (sandbox.Ending, error)
 }
 
-// Confined runs commands in a sandbox, each alone: where there are namespaces it sees a system to read, its own
-// directory, and no network. It may be used by several goroutines at once; its fields are not changed after the first
-// Run. What a process that crashed left in Temp is removed by [Local.Tidy].
+// Confined runs commands in a sandbox, each alone. Where there are namespaces a command can read the files of the
+// system, write its own directory, and has no network. It may be used by several goroutines at once; its fields are not
+// changed after the first Run. What a process that crashed left in Temp is removed by [Local.Tidy].
 type Confined struct {
 	Sandbox Sandbox
 	Temp    string // where directories of commands are made; defaults to the system's

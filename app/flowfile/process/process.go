@@ -26,8 +26,8 @@ type Output struct {
 	Limit string
 }
 
-// Commander runs commands. The contract: when Run returns, nothing of the command is left that it can be held
-// responsible for; the command sees no environment but Env; when ctx ends it is asked to end (SIGTERM), and is ended
+// Commander runs commands. The contract: when Run returns, no process of the command is left, as far as the commander
+// confines it; the command has no environment but Env; when ctx ends it gets SIGTERM, and SIGKILL
 // after Grace. Errors are about running it, not about its exit: the cause of ctx, [OutputError], whatever kept it from
 // starting.
 type Commander interface {

@@ -2,10 +2,10 @@
 // and kills all of them, with the control groups of Linux: version 2 where a subtree is delegated to us, version 1
 // where its controllers may be written, or both at once ("hybrid": the limits of version 1, cgroup.kill of version 2).
 //
-// A Group is one directory in version 2 and one in each hierarchy in version 1; no one above sees the difference.
-// Our groups lie below the group we run in ourselves, so what bounds us bounds them too. The process that made a group
-// holds a lock (flock) on its directories: Sweep takes a group for left behind when no one holds that lock any more, so
-// it never touches the groups of another process that lives, not even of one in another container.
+// A Group is one directory in version 2 and one in each hierarchy in version 1; callers do not see the difference.
+// Groups are below the group of this process, so its limits apply to them, too. The process that made a group
+// holds a lock (flock) on its directories. Sweep removes a group only if no process holds that lock, so it
+// never changes the groups of another running process, also of one in another container.
 //
 // Sources: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/ of the kernel.
 package cgroup

@@ -70,8 +70,8 @@ func (g *Group) stroke() bool {
 	return false
 }
 
-// freeze stops or continues the whole group. It waits only shortly for the kernel's word that all stand still: a
-// process in an uninterruptible sleep would hold it up, and Kill checks again anyway.
+// freeze stops or continues the whole group. It waits only briefly until the kernel reports that all
+// processes are frozen: one in an uninterruptible sleep would delay it, and Kill checks again.
 func (g *Group) freeze(on bool) {
 	for _, s := range g.spots {
 		control, state, value, want := "freezer.state", "freezer.state", "THAWED", "FROZEN"
