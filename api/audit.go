@@ -4,7 +4,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Audits is a page of the audit list, oldest first.
+// Audits is a page of the audit log, oldest first.
 type Audits struct {
 	Entries []job.Audit `json:"entries"`
 	Next    string      `json:"next,omitempty"` // going forward: where the next page begins; empty at the end

@@ -20,6 +20,6 @@ type Clock struct {
 
 // ConfirmClock is the body that trusts the clock as it is.
 type ConfirmClock struct {
-	Note  string `json:"note"` // why; is entered in the audit list
+	Note  string `json:"note"` // why; is entered in the audit log
 	Actor string `json:"actor,omitempty"`
 }

@@ -191,7 +191,7 @@ type FlowSignal struct {
 	Name  string          `json:"name"`
 	Value json.RawMessage `json:"value,omitempty"` // missing: null
 	Actor string          `json:"actor,omitempty"` // who
-	Note  string          `json:"note,omitempty"`  // why; is entered in the audit list
+	Note  string          `json:"note,omitempty"`  // why; is entered in the audit log
 	Early bool            `json:"early,omitempty"` // accept a name that no task of the flow declares yet
 }
 

@@ -30,7 +30,7 @@ type Orphans struct {
 type FixOrphans struct {
 	Expect *int   `json:"expect"` // how many these are; another number is a conflict
 	Actor  string `json:"actor,omitempty"`
-	Note   string `json:"note"` // why; entered in the audit list
+	Note   string `json:"note"` // why; is entered in the audit log
 }
 
 // FixedOrphans is the answer to that.

@@ -13,6 +13,6 @@ type Outbox struct {
 // Replay is the body that asks for messages to be delivered again.
 type Replay struct {
 	Keys  []string `json:"keys"`
-	Note  string   `json:"note"` // why; entered in the audit list
+	Note  string   `json:"note"` // why; is entered in the audit log
 	Actor string   `json:"actor,omitempty"`
 }

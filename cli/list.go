@@ -27,8 +27,8 @@ func (c *Call) Requests(do Request) func(*cobra.Command, []string) error {
 
 // Audited adds the flags for the reason and the name that the audit log gets.
 func Audited(cmd *cobra.Command, note, actor *string) {
-	cmd.Flags().StringVarP(note, "note", "m", "", "why; stands in the audit list")
-	cmd.Flags().StringVar(actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cmd.Flags().StringVarP(note, "note", "m", "", "why; is entered in the audit log")
+	cmd.Flags().StringVar(actor, "actor", "", "your name in the audit log; defaults to the login name")
 }
 
 // Recorded adds the flags for the reason and the name that the history of a job gets.

@@ -96,7 +96,7 @@ func (e operators) Replay(ctx context.Context, keys []string, actor, note string
 		return job.Errorf(job.Invalid, "replay", "", "it needs the keys of messages")
 	}
 	if note == "" {
-		return job.Errorf(job.Invalid, "replay", "", "it needs a note: the audit list records why")
+		return job.Errorf(job.Invalid, "replay", "", "it needs a note: the audit log records why")
 	}
 	what := fmt.Sprintf("%d messages, the first %s", len(keys), keys[0])
 	if len(keys) == 1 {

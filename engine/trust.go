@@ -65,7 +65,7 @@ func (e operators) ConfirmClock(ctx context.Context, actor, note string) (clock.
 	s := e.guard.State()
 	switch {
 	case note == "":
-		return s, job.Errorf(job.Invalid, "clock", "", "it needs a note: the audit list records why")
+		return s, job.Errorf(job.Invalid, "clock", "", "it needs a note: the audit log records why")
 	case s.Doubt == "":
 		return s, job.Errorf(job.Refused, "clock", "", "the clock is not in doubt: there is nothing to confirm")
 	}

@@ -21,11 +21,11 @@ const MailDir = "mail"
 type mailSettings struct {
 	MailFrom     string `name:"mail.from" for:"serve" doc:"sender of mails; defaults to stagepost@ and mail.host"`
 	MailSMTP     string `name:"mail.smtp" for:"serve" doc:"mail server, host:port; defaults to none: mails are .eml files in the data directory"`
-	MailTLS      string `name:"mail.tls" for:"serve" choices:"starttls tls none" default:"starttls" doc:"how mail.smtp is spoken to: starttls, tls or none"`
+	MailTLS      string `name:"mail.tls" for:"serve" choices:"starttls tls none" default:"starttls" doc:"encryption of the connection to mail.smtp: starttls, tls or none"`
 	MailUser     string `name:"mail.user" for:"serve" doc:"login at mail.smtp; defaults to none"`
 	MailPassword string `name:"mail.password_file" for:"serve" doc:"file with the password of mail.user, which only its owner may write; the server warns if every user can read it"`
 	MailHost     string `name:"mail.host" for:"serve" default:"localhost" doc:"name of this machine in the ids of mails"`
-	MailLink     string `name:"mail.link" for:"serve" doc:"where the receivers of mails find this server, as a URL, for the links in mails; defaults to none: mails have no links"`
+	MailLink     string `name:"mail.link" for:"serve" doc:"URL of this server for the links in mails; defaults to none: mails have no links"`
 }
 
 // mail gives how the modules of a server on a data directory send mail. Its errors name the setting.

@@ -103,23 +103,23 @@ type serveSettings struct {
 	Slots         int           `name:"slots" for:"serve" default:"16" doc:"steps that run at once"`
 	Labels        string        `name:"labels" for:"serve" list:"," doc:"labels of these steps and of the agent in the server, with commas between, such as gpu,zone=b: jobs that require others are left to other workers and agents"`
 	Lease         time.Duration `name:"lease" for:"serve" default:"15s" doc:"how long a claim lasts without a renewal"`
-	Sweep         time.Duration `name:"sweep" for:"serve" default:"1s" doc:"between searches for work that no event announced"`
-	Grace         time.Duration `name:"grace" for:"serve" default:"10s" doc:"that running steps get when the server stops"`
+	Sweep         time.Duration `name:"sweep" for:"serve" default:"1s" doc:"time between searches for work that no event announced"`
+	Grace         time.Duration `name:"grace" for:"serve" default:"10s" doc:"time that running steps get to end when the server stops"`
 	Attempts      int           `name:"attempts" for:"serve" default:"8" doc:"deliveries of a mail or callback before it is abandoned"`
-	RetainEvery   time.Duration `name:"retain.every" for:"serve" default:"1h" doc:"between searches for ended jobs that were kept long enough"`
+	RetainEvery   time.Duration `name:"retain.every" for:"serve" default:"1h" doc:"time between searches for ended jobs that were kept long enough"`
 	RetainShare   int           `name:"retain.share" for:"serve" default:"20" doc:"percent of a kind's ended jobs that one search may delete"`
 	ClockAway     time.Duration `name:"clock.away" for:"serve" default:"24h" doc:"how long the server may have been off until nothing is removed by its age before a person confirms the clock (stagepost admin clock)"`
 	RecordsKeep   time.Duration `name:"records.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the records of deleted jobs are kept before they are purged from the store; unlimited: they never are"`
 	LogsKeep      time.Duration `name:"logs.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the logs of ended jobs are kept; unlimited: as long as the records"`
 	JobLogBytes   int64         `name:"joblog.bytes" for:"serve" unit:"bytes" default:"1MiB" doc:"size of one job's log; what comes later is left out"`
 	JobLogFiles   int           `name:"joblog.files" for:"serve" default:"64" doc:"job logs kept open at once"`
-	Hosts         string        `name:"hosts" for:"serve" list:"," doc:"names, with commas between them, by which requests may come, such as those that a proxy in front of the server passes on; defaults to none: addresses of the loopback and localhost only"`
+	Hosts         string        `name:"hosts" for:"serve" list:"," doc:"names under which requests may come, with commas between them, such as those that a proxy in front of the server passes on; defaults to none: addresses of the loopback and localhost only"`
 	FixityRate    int64         `name:"fixity.rate" for:"serve" unit:"bytes" zero:"unlimited" default:"20MiB" doc:"bytes that fixity checks of stored objects read in a second, of all applications and storage locations together; unlimited: as fast as these give them"`
 	BackupDir     string        `name:"backup.dir" for:"serve" doc:"directory of backups, which must exist; defaults to backups in the data directory"`
-	BackupEvery   time.Duration `name:"backup.every" for:"serve" zero:"off" default:"off" doc:"between scheduled backups; off: none are made"`
+	BackupEvery   time.Duration `name:"backup.every" for:"serve" zero:"off" default:"off" doc:"time between scheduled backups; off: none are made"`
 	BackupKeep    int           `name:"backup.keep" for:"serve" default:"7" doc:"scheduled backups that are kept, at least 1; older ones are removed after a new one was made"`
 	BackupWithout string        `name:"backup.without" for:"serve" list:"," doc:"parts that scheduled backups leave out, with commas between them: compute, storage; defaults to none"`
-	AnchorEvery   time.Duration `name:"anchor.every" for:"serve" zero:"off" default:"24h" doc:"between time stamps of the histories, as parts of UTC; off: none are made. They need authorities: anchor.url, or those of an application"`
+	AnchorEvery   time.Duration `name:"anchor.every" for:"serve" zero:"off" default:"24h" doc:"time between time stamps of the histories, as parts of UTC; off: none are made. They need authorities: anchor.url, or those of an application"`
 	AnchorURL     string        `name:"anchor.url" for:"serve" list:"," doc:"URLs of time-stamp authorities (RFC 3161) for the histories, with commas between them, asked in this order; defaults to those of an application that has some"`
 	AnchorRoots   string        `name:"anchor.roots" for:"serve" list:"," doc:"files with the root certificates (PEM) of the authorities of anchor.url, with commas between them"`
 	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once; one address has a quarter of them"`

@@ -68,7 +68,7 @@ var nextSteps = map[job.ErrorKind]string{
 	job.Conflict:    "Open the page again: it shows the present state. Then decide again.",
 	job.Refused:     "Open the page again: it shows what is possible now.",
 	job.Stale:       "Open the page again: it shows the present state.",
-	job.Gone:        "It was deleted. The audit list states by whom and why.",
+	job.Gone:        "It was deleted. The audit log states by whom and why.",
 	job.Unavailable: "Try it again in a few seconds.",
 	job.Internal:    "The log of the server has the details. Report the time of this page to those who run it.",
 }

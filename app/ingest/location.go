@@ -127,11 +127,11 @@ type Adoption = api.Adoption
 
 // Adopt makes a directory the storage location of this installation, also one that another installation owned, or that
 // is not the one which the inventory has under that name. Another installation that owned it is refused from then on.
-// The reason stands in the audit list and in the location's file. It may be repeated.
+// The reason is entered in the audit log and in the location's file. It may be repeated.
 func (a *App) Adopt(ctx context.Context, in Adoption) (Location, error) {
 	if in.Note == "" {
 		return Location{}, job.Errorf(job.Invalid, "adopt", "",
-			"it needs a reason (note), which stands in the audit list")
+			"it needs a reason (note), which is entered in the audit log")
 	}
 	if len(a.profilesOf(in.Dir)) == 0 {
 		if id, err := a.inventory.Location(ctx, in.Dir); err != nil || id == "" {

@@ -403,7 +403,7 @@ func (a *App) BreakLock(ctx context.Context, kind, name, actor, note string) (Lo
 	}
 	if strings.TrimSpace(note) == "" {
 		return Lock{}, job.Errorf(job.Invalid, "break", "",
-			"breaking a lock needs a reason: it stands in the audit list")
+			"breaking a lock needs a reason: it is entered in the audit log")
 	}
 	if err := cmp.Or(record.CheckText(note), record.CheckText(actor)); err != nil {
 		return Lock{}, job.Errorf(job.Invalid, "break", "", "note or actor: %w", err)

@@ -20,7 +20,7 @@ func (c *Commands) audit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Show what people did: when, who, what, to what, why",
-		Long: `Shows the newest entries of the audit list, oldest first: events that people caused, holds, priorities, what was removed. The columns in
+		Long: `Shows the newest entries of the audit log, oldest first: events that people caused, holds, priorities, what was removed. The columns in
 a pipe are number, time, who, as what, what, on what, from, to, why, the version of the record that the person saw, and the address of the sender. Entries remain after their jobs are gone. A terminal shows the most important columns; -o plain and -o json have all. In a pipe and with -o json all entries are listed unless --last is given.`,
 		Example: "  stagepost admin audit --last 20\n  stagepost admin audit --actor ann --event delete\n" +
 			"  stagepost admin audit --job ing_01J9...\n  stagepost admin audit --address 192.0.2.0/24",

@@ -12,8 +12,8 @@ import (
 func (c *Commands) exportAudit() *cobra.Command {
 	return &cobra.Command{
 		Use:   "export",
-		Short: "Write all entries of the audit list as JSON lines, and check their chain",
-		Long: `Writes the audit list from its first entry on, one JSON object a line, with the hashes of its chain. Each entry is checked before it is written:
+		Short: "Write all entries of the audit log as JSON lines, and check their chain",
+		Long: `Writes the audit log from its first entry on, one JSON object a line, with the hashes of its chain. Each entry is checked before it is written:
 an entry that was changed, removed or moved ends the command with exit code 5. Entries that are missing at the end are found by comparing the last number with
 that of an earlier export, or by the anchors of stagepost admin export.`,
 		Example: "  stagepost admin audit export > audit.jsonl",

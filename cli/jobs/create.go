@@ -104,8 +104,8 @@ the file. Adding it again replaces it; while jobs of the kind are open, the stat
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&l.Note, "note", "m", "", "why; is in the audit list")
-	cmd.Flags().StringVar(&l.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cmd.Flags().StringVarP(&l.Note, "note", "m", "", "why; is entered in the audit log")
+	cmd.Flags().StringVar(&l.Actor, "actor", "", "your name in the audit log; defaults to the login name")
 	return cmd
 }
 
@@ -134,8 +134,8 @@ deleted: records and histories need their lifecycle.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&note, "note", "m", "", "why; is in the audit list")
-	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; is entered in the audit log")
+	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit log; defaults to the login name")
 	return cmd
 }
 

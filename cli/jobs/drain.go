@@ -17,9 +17,9 @@ func (c *Commands) drain() *cobra.Command {
 	var noWait bool
 	cmd := &cobra.Command{
 		Use:   "drain",
-		Short: "Let what runs finish its stage, and take nothing new",
-		Long: `Puts a hold on everything and waits until no stage runs any more: then the server, its storage or its network can be taken away.
-Submissions are still accepted, and mails still go out. Restarts change nothing; stagepost admin resume ends it.`,
+		Short: "Let running steps end, and start no new ones",
+		Long: `Puts a hold on everything and waits until no step runs. Then the server, its storage or its network can be stopped.
+Submissions are still accepted, and mails are still sent. A drain outlasts restarts; stagepost admin resume ends it.`,
 		Example: "  stagepost admin drain --note 'storage moves to the new array'\n  stagepost admin resume",
 		Args:    cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
@@ -33,7 +33,7 @@ Submissions are still accepted, and mails still go out. Restarts change nothing;
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVarP(&note, "note", "m", "", "why; those who wait will read it")
+	f.StringVarP(&note, "note", "m", "", "why; stagepost why shows it for each held job")
 	f.StringVar(&actor, "actor", "", "your name; defaults to the login name")
 	f.BoolVar(&noWait, "no-wait", false, "do not wait for what runs")
 	return cmd
@@ -75,7 +75,7 @@ func (c *Commands) resume() *cobra.Command {
 	var note, actor string
 	cmd := &cobra.Command{
 		Use:     "resume",
-		Short:   "End a drain: work goes on",
+		Short:   "End a drain",
 		Long:    `Ends the hold on everything that stagepost admin drain put on, and prints the holds that are left.`,
 		Example: "  stagepost admin resume --note 'the disks are in'",
 		Args:    cobra.NoArgs,
@@ -85,7 +85,7 @@ func (c *Commands) resume() *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVarP(&note, "note", "m", "", "why; stands in the audit list")
+	f.StringVarP(&note, "note", "m", "", "why; is entered in the audit log")
 	f.StringVar(&actor, "actor", "", "your name; defaults to the login name")
 	return cmd
 }

@@ -90,7 +90,7 @@ func (c *Commands) hold() (cmd *cobra.Command, ready func()) {
 	var until string
 	cmd = &cobra.Command{
 		Use:   "hold [ID...]",
-		Short: "Keep jobs from being worked on: single ones, or all of a scope",
+		Short: "Hold jobs: single ones, or all of a scope",
 		Long: `Without ids and scope it lists all holds.
 
 With ids it causes the event hold on these jobs, if their lifecycle has it in the state they are in.

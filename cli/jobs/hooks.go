@@ -138,7 +138,7 @@ func (c *Commands) hooksReplay(l HookLog) *cobra.Command {
 		Use:   "replay KEY... | --failed [--since TIME]",
 		Short: "Send notifications again, under the ids they had",
 		Long: `Sends notifications again that were delivered or abandoned: those of the keys, or with --failed all that were abandoned. Each gets all its attempts again.
-It prints their keys. The reason stands in the audit list.`,
+It prints their keys. The reason is entered in the audit log.`,
 		Example: fmt.Sprintf("  stagepost %[1]s hooks replay %[2]s --note 'their database was lost'\n"+
 			"  stagepost %[1]s hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
 			l.Group, l.Key),

@@ -24,7 +24,7 @@ func (c *Commands) logs() (cmd *cobra.Command, ready func()) {
 		Use:   "logs ID",
 		Short: "Show the log of a job, or the output of its script",
 		Long: `Shows what the steps of a job logged. For a compute job it shows what its script wrote, standard output to standard output and standard error to standard error; with
---events what the server did: each step of its life, with what the step means, why it came and who did it, and what was logged on the way. With --follow it goes on until the job has ended, and waits for one that has not begun. With --tail it begins with the last lines, at most those in the last MiB; of the output of a script with those of each stream.
+--events what the server did: each entry of its history, with its meaning, its reason and the person or worker, and what was logged meanwhile. With --follow it continues until the job has ended, also for a job that has not begun. With --tail it begins with the last lines, at most those in the last MiB; of the output of a script with those of each stream.
 On a terminal control characters are escaped; a pipe or a file gets the bytes as the script wrote them.`,
 		Example: "  stagepost logs ing_01J9...\n  stagepost logs cmp_01J9... --follow\n" +
 			"  stagepost logs cmp_01J9... --stream stderr --tail 20",

@@ -83,8 +83,8 @@ func (c *Commands) outboxReplay() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay KEY...",
 		Short: "Deliver messages again, under the keys they had",
-		Long: "Delivers messages again that were delivered or abandoned, all of those named or none. They get all " +
-			"their tries anew.",
+		Long: "Delivers messages again that were delivered or abandoned, all of those named or none. Each gets all " +
+			"its attempts again.",
 		Example: "  stagepost admin outbox replay bat_01J9.../report/0 --note 'mail server is back'",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,7 +15,7 @@ func (c *Commands) release() (cmd *cobra.Command, ready func()) {
 	var s scope
 	cmd = &cobra.Command{
 		Use:   "release [ID...]",
-		Short: "Let held jobs go on: single ones, or all of a scope",
+		Short: "Release held jobs: single ones, or all of a scope",
 		Long: `With ids it causes the event release on these jobs, which is refused while a hold applies to them. With a scope it ends the
 hold on exactly that scope, and prints the holds that remain.
 

@@ -10,9 +10,9 @@ import (
 )
 
 func (c *Commands) retry() *cobra.Command {
-	cmd, act := c.eventCommand("retry", "Send failed jobs back to where they failed",
-		`Sends failed jobs back to the phase they failed in; what earlier phases did is not done again. It is refused where a retry cannot help.
-A compute job has no way back: a new job is made of its files, and that is what is printed. For one that had completed it takes --confirm.
+	cmd, act := c.eventCommand("retry", "Continue failed jobs in the state in which they failed",
+		`Continues failed jobs in the state in which they failed; earlier states are not repeated. It is refused where a retry cannot help.
+A compute job that has ended does not run again: a new job is made of its files, and its id is printed. For a job that completed it needs --confirm.
 All failed jobs of a kind, cause or collection: stagepost bulk retry.
 With --task one failed task of a running archive job is tried again, while the job and its other tasks go on.`,
 		`  stagepost retry ing_01J9... --note 'the file is there now'

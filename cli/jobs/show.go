@@ -20,7 +20,7 @@ import (
 func (c *Commands) show() *cobra.Command {
 	return &cobra.Command{
 		Use:               "show ID...",
-		Short:             "Show jobs with all that is known about them",
+		Short:             "Show all fields of jobs",
 		Example:           "  stagepost show ing_01J9...\n  stagepost show -o json ing_01J9... | jq .data",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: c.CompleteIDs,

@@ -18,7 +18,7 @@ func (c *Commands) stuck() *cobra.Command {
 		Short: "Show jobs that are stuck, worst first, and why",
 		Long: `Shows open jobs that are longer in their state than usual: longer than 95 of 100 of the last jobs of their kind stayed there, waiting and working
 counted together, and longer than a minute. Where fewer than 20 are known, longer than an hour, or a day for a batch; BASIS shows which was used.
-Besides: jobs whose time is up, whose worker is silent, which have been held for more than a week; batches older than a day; and messages that were
+It also shows jobs whose timeout has passed, whose worker does not report, or which have been held for more than a week; batches older than a day; and messages that were
 abandoned. Each row has the first reason that why gives, and what to do about it.
 
 In a pipe a line begins with job or message.`,

@@ -23,7 +23,7 @@ func (c *Commands) watch() *cobra.Command {
 		Long: `Follows a job until it has ended: a line for each entry of its history, and below them, on a terminal, how far it is.
 In a pipe each change of progress or of a batch's counts is a line as well; with -o json each message is one line of JSON.
 
-The exit code is 0 if it ended well or came to the state of --until, 5 if it ended otherwise, 6 if --timeout was up first.`,
+The exit code is 0 if it ended well or came to the state of --until, 5 if it ended otherwise, 6 if --timeout passed first.`,
 		Example:           "  stagepost watch bat_01J9... --timeout 1h\n  stagepost watch bat_01J9... --until Held",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,

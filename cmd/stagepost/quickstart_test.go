@@ -138,7 +138,7 @@ var (
 	wantedCode = regexp.MustCompile(`# exit code (\d+)`)
 	lasting    = regexp.MustCompile(`^(stagepost serve|stagepost demo campus|python3 -m http\.server)\b`)
 	printedARK = regexp.MustCompile(`ark:/\d+/\w+`)
-	greeted    = regexp.MustCompile(`(?s)127\.0\.0\.1.*, data\s+in\s+\S+\s|Serving HTTP|authority\s.*root\s`)
+	greeted    = regexp.MustCompile(`(?s)127\.0\.0\.1.*,\s+data\s+in\s+\S+\s|Serving HTTP|authority\s.*root\s`)
 	standIn    = regexp.MustCompile(`\b(ID|BATCH|ARK|JOB)\b`)
 )
 

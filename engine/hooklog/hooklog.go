@@ -117,7 +117,7 @@ const most = 1000
 func (l *Log) Replay(ctx context.Context, r api.ReplayHooks) ([]string, error) {
 	switch {
 	case strings.TrimSpace(r.Note) == "":
-		return nil, job.Errorf(job.Invalid, "replay", "", "a replay needs a reason: it stands in the audit list")
+		return nil, job.Errorf(job.Invalid, "replay", "", "a replay needs a reason: it is entered in the audit log")
 	case r.Failed == (len(r.Keys) > 0):
 		return nil, job.Errorf(job.Invalid, "replay", "", "either keys or those that failed")
 	case len(r.Keys) > most:

@@ -18,7 +18,7 @@ func (c *commands) accept() *cobra.Command {
 		Use:   "accept --note REASON [ID...]",
 		Short: "Open a store that lacks commits or has damaged records",
 		Long: `Makes a store usable that is refused because commits are missing: its log was removed or damaged, an older database replaced it, entries
-of the audit list were deleted, or the file head is missing. The store continues without them. It prints what is missing; the audit list keeps that, the reason and who gave it.
+of the audit log were deleted, or the file head is missing. The store continues without them. It prints what is missing; the audit log keeps that, the reason and who gave it.
 
 With IDs it takes the records of these jobs as they are, with their tasks and messages, although they do not match their checksums (see verify).
 
@@ -57,8 +57,8 @@ First try to put back what is missing, or restore a backup into an empty directo
 			return c.Out.Sheet([][2]string{{"accepted", missing}})
 		},
 	}
-	cmd.Flags().StringVar(&note, "note", "", "why; goes into the audit list")
-	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cmd.Flags().StringVar(&note, "note", "", "why; is entered in the audit log")
+	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit log; defaults to the login name")
 	return cmd
 }
 

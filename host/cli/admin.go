@@ -20,7 +20,7 @@ func (c *commands) clock() *cobra.Command {
 its age: it was set while the server ran, it is behind, or it is ahead of the time at which the server worked last by more than clock.away.
 
 If the clock is wrong, set it; a doubt ends when the clock agrees with the trusted time again. If it is right, for instance because the server was off for some
-days, confirm it. After a jump forward everything that has ended is kept for its full time from the confirmation on. The reason is entered in the audit list.`,
+days, confirm it. After a jump forward everything that has ended is kept for its full time from the confirmation on. The reason is entered in the audit log.`,
 		Example: "  stagepost admin clock\n  stagepost admin clock --confirm --note 'it was off for the holidays'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,8 +49,8 @@ days, confirm it. After a jump forward everything that has ended is kept for its
 		},
 	}
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "trust the clock as it is now")
-	cmd.Flags().StringVarP(&note, "note", "m", "", "why; is entered in the audit list")
-	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; is entered in the audit log")
+	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit log; defaults to the login name")
 	return cmd
 }
 

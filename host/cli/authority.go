@@ -59,8 +59,8 @@ func (c *commands) enrolMember() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "enrol NAME DIR",
 		Short: "Make an enrolment token for a worker or an agent",
-		Long: `Makes a token that stagepost work enrol exchanges for a certificate, once and within --expires, and prints it. It is printed this once and stands
-nowhere else. It has the fingerprint of the authority, so that it is sent to no other server.`,
+		Long: `Makes a token that stagepost work enrol exchanges for a certificate, once and within --expires, and prints it. It is printed once and stored
+nowhere. It has the fingerprint of the authority, so that it is sent to no other server.`,
 		Example: "  stagepost admin ca enrol lab-1 --work lab.check /srv/stagepost/ca > lab-1.enrolment\n" +
 			"  stagepost admin ca enrol node-7 --services python,r --expires 2h /srv/stagepost/ca > node-7.enrolment",
 		Args: cobra.ExactArgs(2),

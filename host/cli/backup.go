@@ -50,7 +50,7 @@ readable by its owner alone.`,
 		},
 	}
 	cmd.Flags().StringSliceVar(&b.Without, "without", nil, "parts to leave out: compute, storage")
-	cmd.Flags().StringVarP(&b.Note, "note", "m", "", "why; is entered in the audit list")
+	cmd.Flags().StringVarP(&b.Note, "note", "m", "", "why; is entered in the audit log")
 	c.Complete(cmd, "without", c.host.Omissible()...)
 	return cmd
 }

@@ -12,7 +12,7 @@ func (c *commands) config() *cobra.Command {
 		Use:     "config",
 		Example: "  stagepost admin config --origin",
 		Short:   "Show every setting with its value, and where it came from",
-		Long: `Shows every setting with the value that counts. With --origin also where it came from: a flag, the environment, a line of the configuration file
+		Long: `Shows every setting with the value in effect. With --origin also where it came from: a flag, the environment, a line of the configuration file
 or the default; the first of these wins. Secrets are shown as ***. docs/config.md explains the settings. It takes the flags of serve, to show what they
 would do.`,
 		Args: cobra.NoArgs,

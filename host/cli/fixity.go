@@ -35,7 +35,7 @@ func (c *commands) fixity() *cobra.Command {
 	return cli.Group("fixity", "Check the digests of stored objects, and heal copies",
 		`The server reads every copy of every stored object again, in each storage location, and compares it with its digest: the oldest check first, at fixity.rate,
 when its interval has passed (docs/operating.md has those of each application). Copies that are changed, missing, unreadable
-or have unexpected files are faults. Each is entered in the audit list, and healed from a good copy in another location: the new copy is read back before the fault ends,
+or have unexpected files are faults. Each is entered in the audit log, and healed from a good copy in another location: the new copy is read back before the fault ends,
 and the damaged bytes are removed. Without a good copy a fault stays until a later check finds the copy sound.`,
 		"  stagepost fixity status\n  stagepost fixity report --damaged\n"+
 			"  stagepost fixity run --note 'the disk array was rebuilt'",

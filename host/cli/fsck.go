@@ -18,7 +18,7 @@ func (c *commands) fsck() *cobra.Command {
 		Example: "  stagepost admin fsck --data /srv/stagepost",
 		Short:   "Compare records, what is derived from them, and storage",
 		Long: `Checks that everything derived from records (queue, counts, parents' counts, keys) agrees with them. With --repair it is made anew from the
-records, which are the only truth. The exit code is 1 if faults are left.
+records, which are authoritative. The exit code is 1 if faults are left.
 ` + c.checksOfModules() + `
 On a running server the check goes through its API. On a data directory without a server it opens the store itself.`,
 		Args: cobra.NoArgs,
@@ -35,8 +35,8 @@ On a running server the check goes through its API. On a data directory without 
 		},
 	}
 	cmd.Flags().BoolVar(&f.Repair, "repair", false, "make anew what is wrong")
-	cmd.Flags().StringVarP(&f.Note, "note", "m", "", "with --repair: why; is entered in the audit list")
-	cmd.Flags().StringVar(&f.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cmd.Flags().StringVarP(&f.Note, "note", "m", "", "with --repair: why; is entered in the audit log")
+	cmd.Flags().StringVar(&f.Actor, "actor", "", "your name in the audit log; defaults to the login name")
 	return cmd
 }
 

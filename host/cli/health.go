@@ -15,8 +15,8 @@ func (c *commands) health() *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
 		Short: "Ask whether the server works",
-		Long: `Asks the server whether it works: its store answers, its engine gets on. The exit code is 0 if so and 1 if not, or if there is no server; 6 if the
-time of --timeout is up. It is what a container's health check calls.`,
+		Long: `Asks the server whether it works: its store answers and its engine works. The exit code is 0 if so and 1 if not, or if there is no server; 6 if the
+time of --timeout has passed. The health check of a container calls this command.`,
 		Example: "  stagepost admin health --data /srv/stagepost --timeout 5s",
 		Args:    cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {

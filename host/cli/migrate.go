@@ -30,11 +30,11 @@ deliveries, the audit log, the clock, and the id of the installation. Claims are
 of one that does not ends as usual. The files of jobs stay in the data directory. With PostgreSQL it is the directory of the setting shared of all servers.
 
 Until everything was compared, no server starts on TO. If the command is interrupted, run it again: it begins anew. Afterwards no server starts on FROM.
-The way back is a migration back, with --replace, which removes what that store still has of before. Or, to drop what was done since, --reopen:
+To go back, migrate in the other direction with --replace, which removes the former jobs from that store. To discard what was done since, use --reopen:
 servers start again on the store that it names, and no longer on the other one.
 
-Warnings name the settings that servers on TO refuse, and the jobs of the agent in the server (compute.local), which none of several servers has: let them
-end before. With --dry-run they are the same.`,
+Warnings name the settings that servers on TO refuse, and the jobs of the agent in the server (compute.local), which several servers do not have: let these
+jobs end before. With --dry-run they are the same.`,
 		Example: "  stagepost migrate sqlite postgres://stagepost@db.example.org/jobs --data /srv/stagepost " +
 			"--dry-run\n" +
 			"  stagepost migrate postgres sqlite --replace --data /srv/stagepost\n" +

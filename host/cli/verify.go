@@ -19,7 +19,7 @@ func (c *commands) verify() *cobra.Command {
 			"  stagepost admin verify --key stagepost.pub --checkpoints /mnt/copies/checkpoints",
 		Short: "Compare the history of every job with its record",
 		Long: `Checks the history of one job, or of all: each entry's hash and the chain of them, and that its replay by the lifecycle ends at the record's
-state; each record, task, message and hold against its checksum; and the audit list. It changes nothing. The exit code is 1 if there are faults.
+state; each record, task, message and hold against its checksum; and the audit log. It changes nothing. The exit code is 1 if there are faults.
 
 With --key it compares all histories and the audit log with the signed checkpoints in place of the records: those of the file --checkpoints, by default those of
 the data directory. It names the first checkpoint that they do not extend, and what differs. So it finds a change by a person who computed the hashes anew. The exit

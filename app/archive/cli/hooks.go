@@ -25,7 +25,7 @@ func (c *commands) hooksPing() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ping",
 		Short: "Send a notification of type ping to the webhooks of archives, to try them",
-		Long: `Each webhook of the configuration is called once, now, signed as always. The exit code is 1 if one of them did not take it.
+		Long: `Each webhook of the configuration is called once, now, signed as always. The exit code is 1 if one of them did not accept it.
 Pings are not in the list of notifications.`,
 		Example: "  stagepost archive hooks ping\n  stagepost archive hooks ping --hook lms",
 		Args:    cobra.NoArgs,

@@ -174,8 +174,8 @@ func (c *commands) status() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status JOB",
 		Short: "Follow an archive job until it has ended",
-		Long: `Shows how far an archive job is, and follows it until it has ended. The exit code is 5 if the job failed. A job that
-waits explains itself by stagepost why JOB.`,
+		Long: `Shows how far an archive job is, and follows it until it has ended. The exit code is 5 if the job failed. If the job
+waits, stagepost why JOB states why.`,
 		Example:           "  stagepost archive status arc_01J9...",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
@@ -192,9 +192,9 @@ waits explains itself by stagepost why JOB.`,
 func (c *commands) overview() *cobra.Command {
 	return &cobra.Command{
 		Use:   "overview SOURCE COURSE",
-		Short: "Show what of a course is archived, changed since, or missing",
+		Short: "Show which activities of a course are archived, changed since, or missing",
 		Long: `Compares the activities of a course with the newest archive of each, by fingerprints of their content. The states:
-archived, changed (since its newest archive), missing (never archived), removed (archived, and gone from the course),
+archived, changed (since its newest archive), missing (never archived), removed (archived, and no longer in the course),
 expired (its archive was deleted), excluded (it cannot be archived, with the reason).`,
 		Example: "  stagepost archive overview campus 5\n  stagepost archive overview campus 5 -o json",
 		Args:    cobra.ExactArgs(2),

@@ -163,7 +163,7 @@ refused, executing (copies are being deleted), done.`,
 
 func (c *commands) people() *cobra.Command {
 	return cli.Group("people", "Find people whose data archives contain, and erase them",
-		`Answers requests of people about their data: which archives contain it, and where. Searches are entered in the audit list
+		`Answers requests of people about their data: which archives contain it, and where. Searches are entered in the audit log
 with their reason.`,
 		"  stagepost archive people find example --note 'request 12'\n"+
 			"  stagepost archive people show campus 19 -o json > data.json",

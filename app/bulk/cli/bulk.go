@@ -34,7 +34,7 @@ func (c *commands) bulk() *cobra.Command {
 	var b bulkFlags
 	cmd := &cobra.Command{
 		Use:   "bulk EVENT",
-		Short: "Do one thing to all jobs that match, such as retry, release or delete",
+		Short: "Cause an event on all jobs that match, such as retry, release or delete",
 		Long: `Causes an event on every job that matches all filters, the oldest first, as a command for each
 job would: the lifecycle and the rules of its application apply, and each history has the actor, the
 reason and the id of the bulk.

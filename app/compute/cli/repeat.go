@@ -21,8 +21,8 @@ func (c *commands) clone() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clone ID",
 		Short: "Make a new compute job of the files of another, with changes",
-		Long: `Makes a new compute job of the files of another one, whatever became of that. What is given replaces what the other one had; variables are laid over its own, and
-NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
+		Long: `Makes a new compute job of the files of another one, whether that completed or failed. Flags replace the values of the other job; --env adds variables to those that it had, and
+NAME= removes one. To repeat a failed job without changes, use stagepost retry ID.`,
 		Example: "  stagepost compute clone cmp_01J9... --limit memory=8GiB\n  stagepost compute clone " +
 			"cmp_01J9... --service large --env SEED=2 --name again",
 		Args:              cobra.ExactArgs(1),

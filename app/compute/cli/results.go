@@ -31,8 +31,8 @@ func (c *commands) results() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "results ID [FILE...]",
 		Short: "Fetch the results of a compute job",
-		Long: `Fetches what a compute job left: standard output and error, how it ended, and the files that it made. They are unpacked into a new directory named for the job, or by --out
-into another one; if --out ends in .zip the ZIP is kept as it is, and - writes it to standard output. A download that breaks off is taken up where it was, and its
+		Long: `Fetches the results of a compute job: standard output and error, how it ended, and the files that it made. They are unpacked into a new directory named for the job, or by --out
+into another one; if --out ends in .zip the ZIP is kept as it is, and - writes it to standard output. A download that breaks off is continued, and its
 digest is checked. With FILEs only these are fetched, into the directory of --out or here; with one FILE and --out - it is written to standard output. An input can be
 fetched in the same way.
 

@@ -42,19 +42,19 @@ func (c *commands) run() *cobra.Command {
 	var r computeRun
 	cmd := &cobra.Command{
 		Use:   "run FILE... [-- COMMAND [ARGUMENT...]]",
-		Short: "Run files on a service, as if it were here",
-		Long: `Uploads files, has run.sh among them or a command run, and follows it: its standard output comes to standard output and its standard error to standard error as it writes them.
-With --out the results are unpacked into a new directory, also after a failure. A command stands behind --; its words arrive as they are, without a shell between.
+		Short: "Run files on a service, and follow the job",
+		Long: `Uploads files, runs run.sh among them or a command, and follows it: its standard output is written to standard output and its standard error to standard error at once.
+With --out the results are unpacked into a new directory, also after a failure. A command follows after --; its words are passed unchanged, without a shell.
 
-Uploads are flat: a file goes by the last part of its name, and a directory is refused, because its files would lose their paths. Pack it, and unpack it in run.sh.
+Uploads are flat: a file has the last part of its path as its name. A directory is refused, because its files would lose their paths: pack it, and unpack it in run.sh.
 Large files are uploaded resumably; with --key the whole order can be sent again after a broken connection, and makes one job.
 
-The first Ctrl-C cancels the job and waits for its end, a second one leaves at once; the cancellation goes on. With -o json each piece of output is a line of JSON, and
+The first Ctrl-C cancels the job and waits for its end, a second one ends the command at once; the cancellation continues. With -o json each piece of output is a line of JSON, and
 the last line is the job.
 
-The exit code is that of the script, as long as it has one: 128+N after signal N; 124 when its time was up; 137 when it used more memory than it may; 122 when it wrote
-more than it may; 143 when it was cancelled elsewhere, 130 after Ctrl-C here; 121 when it ran well and its results could not be had whole; 123 when it was refused; 125 when
-Stagepost could not run it, or does not know what became of it. Wrong usage is 2, and --timeout 6, after which the job goes on.`,
+The exit code is that of the script, if it has one. Else it is 128+N after signal N; 124 when the limit of time was reached; 137 when it used more memory than it may; 122 when it wrote
+more than it may; 143 when it was cancelled elsewhere, 130 after Ctrl-C here; 121 when the script ended with 0 and its results are incomplete; 123 when it was refused; 125 when
+Stagepost could not run it, or its end is unknown. Wrong usage is 2, and --timeout 6, after which the job continues.`,
 		Example: `  stagepost run data.csv --service python -- python3 -c 'print(sum(1 for _ in open("data.csv")))'
   stagepost run run.sh input.tar --limit wall=10m,memory=2GiB --out results
   stagepost run run.sh --detach --key nightly-2026-05-04`,
@@ -138,12 +138,11 @@ func (r *computeRun) complete(cmd *cobra.Command, files, words []string) error {
 	}
 	switch {
 	case len(words) > 0 && script:
-		return cli.Usagef("there is %s among the files, and a command as well: which is to run? A command becomes %s",
-			ScriptName, ScriptName)
+		return cli.Usagef("both %s and a command are given, and one can run: leave out one of them", ScriptName)
 	case len(words) > 0:
 		r.Command = &client.ComputeCommand{Words: words}
 	case !script:
-		return cli.Usagef("it needs %s among the files, or a command behind --", ScriptName)
+		return cli.Usagef("it needs %s among the files, or a command after --", ScriptName)
 	case r.detach && r.out != "":
 		return cli.Usagef("--detach does not wait for results: stagepost compute results ID --out %s fetches "+
 			"them later", r.out)
@@ -350,7 +349,7 @@ func (f *following) interrupted() bool {
 }
 
 // errAbandoned ends the following after a second interruption.
-var errAbandoned = errors.New("left; the cancellation goes on without you")
+var errAbandoned = errors.New("the command was ended; the cancellation continues")
 
 // toEnd passes on what the job writes until it has ended, and gives the job.
 func (f *following) toEnd(ctx context.Context) (client.ComputeJob, error) {
@@ -384,7 +383,7 @@ func (f *following) interrupt(ctx context.Context, signals <-chan os.Signal, lea
 	f.mu.Lock()
 	f.stopped = true
 	f.mu.Unlock()
-	f.cli.Err.Line("stagepost: cancelling %s; Ctrl-C again leaves it alone", f.id)
+	f.cli.Err.Line("stagepost: cancelling %s; a second Ctrl-C ends this command alone", f.id)
 	go func() {
 		if _, err := f.api.CancelCompute(ctx, f.id, client.Act{As: "owner", Actor: cli.Whoami(""),
 			Note: "interrupted"}); err != nil && ctx.Err() == nil {

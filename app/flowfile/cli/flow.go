@@ -187,8 +187,8 @@ func (c *commands) flowMark(o *flowFlags) *cobra.Command {
 	var a jobs.Act
 	cmd := &cobra.Command{
 		Use:   "mark-reverted ID TASK",
-		Short: "Note that a task was rolled back manually",
-		Long: `Notes that a person has manually rolled back what a task of a flow in FAILURE did, such as one whose revert fails each time. It needs a --note. The task is REVERTED
+		Short: "Record that a task was rolled back manually",
+		Long: `Records that a person has manually rolled back what a task of a flow in FAILURE did, such as one whose revert fails each time. It needs a --note. The task is REVERTED
 then; stagepost flow resume or flow cancel goes on with the tasks before it.`,
 		Example: "  stagepost flow mark-reverted flw_01J9... release --note 'freed the address in the console'\n" +
 			"  stagepost flow resume flw_01J9...",
@@ -277,9 +277,9 @@ func (c *commands) flowResume(o *flowFlags) *cobra.Command {
 	var workers int
 	cmd := &cobra.Command{
 		Use:   "resume ID",
-		Short: "Let a flow go on that is suspended or failed",
-		Long: `Goes on with a flow: a SUSPENDED one from where it stands; one in FAILURE likewise, so that what could not be done or reverted is tried again; one in SUCCESS does
-what is new in it. One that is REVERTED must be reset. In the API and in histories this is the event run.
+		Short: "Continue a flow that is suspended or failed",
+		Long: `Continues a flow. A SUSPENDED flow runs its remaining tasks. A flow in FAILURE repeats what could not be done or reverted. A flow in SUCCESS runs tasks that
+are new in it. A REVERTED flow must be reset. In the API and in histories this is the event run.
 
 With --local it runs the flow in this process until it ends or is suspended, also one that a killed process left RUNNING.`,
 		Example: "  stagepost flow resume flw_01J9... --note 'the array is back'\n" +
@@ -334,7 +334,7 @@ func (c *commands) followed(ctx context.Context, api *client.Client, j *client.J
 type leftFlow struct{ id job.ID }
 
 func (l leftFlow) Error() string {
-	return string(l.id) + " goes on without you: stagepost flow show " + string(l.id) +
+	return string(l.id) + " continues: stagepost flow show " + string(l.id) +
 		" --watch follows it again, stagepost flow suspend " + string(l.id) +
 		" --note WHY lets it pause"
 }
@@ -345,7 +345,7 @@ func (c *commands) flowSignal(o *flowFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "signal ID NAME [VALUE | @FILE]",
 		Short: "Send a signal to a flow",
-		Long: `Sends a signal with a value to a flow. A task that waits for it goes on; one that comes to wait for it later finds it. Signals of one name are a queue: each is taken by one
+		Long: `Sends a signal with a value to a flow. A task that waits for it continues; a task that waits later gets it at once. Signals of one name are a queue: each is taken by one
 task, in the order in which they came. The value is JSON, or else text; @FILE is what a file holds, @- standard input. Without a value it is null.
 
 A name that no task of the flow waits for is refused, and so is a value of another type than the task declares. With --early a name is accepted that no task waits for yet.
@@ -386,7 +386,7 @@ A flow that runs with --local can be reached by no other process: pause it with 
 		},
 	}
 	cmd.Flags().StringVar(&actor, "actor", "", "your name in the history; defaults to the login name")
-	cmd.Flags().StringVarP(&note, "note", "m", "", "why; is entered in the audit list")
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; is entered in the audit log")
 	cmd.Flags().BoolVar(&early, "early", false, "accept a name that no task of the flow waits for yet")
 	return cmd
 }

@@ -26,7 +26,7 @@ const (
 )
 
 // errLeft is the error after Ctrl-C.
-var errLeft = errors.New("you left it; it goes on without you")
+var errLeft = errors.New("interrupted; the flow continues")
 
 // paused reports whether a flow is SUSPENDED for a person. While a worker that found it after a crash claims it, it
 // goes on by itself.

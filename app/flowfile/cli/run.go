@@ -30,11 +30,11 @@ func (c *commands) flowRun(o *flowFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Run a flow, and follow it",
-		Long: `Submits a flow to the server and follows it: on a terminal as a tree that is drawn over, in a pipe with a line for each change (what, when, name, state, message),
+		Long: `Submits a flow to the server and follows it: on a terminal as a tree that is updated, in a pipe with a line for each change (what, when, name, state, message),
 with -o json with a line of JSON for each entry of the history, each change of a task, and at the end for the whole flow. What changes more than once within two
 tenths of a second is printed once. FILE may be - for standard input. With --factory the server makes the flow, and there is no FILE.
 
-Values are given with --input: JSON, or else text; name=@file takes what a file holds. The file declares its inputs, and which of them are paths: relative ones are
+Values are given with --input: JSON, or else text; name=@file takes the content of a file. The file declares its inputs, and which of them are paths: relative ones are
 below the current directory. Other texts are not changed, and commands run elsewhere.
 
 Ctrl-C stops the following, not the flow. With --local the flow runs in this process, with its commands allowed, and everything about it is kept in --data, or
@@ -43,7 +43,7 @@ else in a new directory that is removed when the flow has ended well; then Ctrl-
 those of the system, to be read, and the directory that they run in.
 
 The exit code is 0 when the flow ended in SUCCESS, also when it was suspended, which standard error shows; 5 when it ended REVERTED or in FAILURE; 1 after Ctrl-C, so that
-what comes next in a script is not done; 6 if --timeout was up first.`,
+a script ends there; 6 if --timeout passed first.`,
 		Example: `  stagepost flow run deploy.yaml --input host=web1 --input config=@config.json
   stagepost flow run deploy.yaml --detach
   stagepost flow run deploy.yaml --local --workers 4`,

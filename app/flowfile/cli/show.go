@@ -17,7 +17,7 @@ func (c *commands) flowShow(o *flowFlags) *cobra.Command {
 	var watch, values bool
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show a flow with its tasks, as it stands",
+		Short: "Show a flow with its tasks and their states",
 		Long: `Shows a flow as a tree: each task with its state, attempts, times, and what it waits for or why it failed. In a pipe each line begins with what it is: flow, task,
 retry, await (a signal that a task waits for), signal (one that was sent), value. With --watch it follows the flow as stagepost flow run does, with the same exit code.`,
 		Example: "  stagepost flow show flw_01J9...\n" +

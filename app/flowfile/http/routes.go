@@ -23,7 +23,7 @@ func (s *Handlers) routes() []server.Route {
 				"adds what they gave, large values cut.", Handle: s.showFlow,
 			IO: openapi.IO{Out: api.Flow{}, Query: openapi.Query("values")}},
 		{Method: http.MethodPost, Pattern: "/api/v1/flows/{id}/mark-reverted", Who: server.Person,
-			Doc: "Notes that a person has manually rolled back a task of a flow in FAILURE: task, note, actor. The " +
+			Doc: "Records that a person has manually rolled back a task of a flow in FAILURE: task, note, actor. The " +
 				"rest is rolled back when the flow is run again or cancelled.", Handle: s.markReverted,
 			IO: openapi.IO{In: api.FlowMark{}, Out: api.Job{}}},
 		{Method: http.MethodPost, Pattern: "/api/v1/flows/{id}/signal", Who: server.Person,

@@ -24,7 +24,7 @@ func (c *commands) hooksPing() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ping PROFILE",
 		Short: "Send a notification of type ping to the webhooks of a profile, to try them",
-		Long: `Each webhook of the profile is called once, now, signed as always. The exit code is 1 if one of them did not take it. Pings are not in the list of
+		Long: `Each webhook of the profile is called once, now, signed as always. The exit code is 1 if one of them did not accept it. Pings are not in the list of
 notifications.`,
 		ValidArgsFunction: c.completeProfiles,
 		Example:           "  stagepost ingest hooks ping maps\n  stagepost ingest hooks ping maps --hook library",

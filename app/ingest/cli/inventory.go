@@ -65,8 +65,8 @@ no stagepost-location.json or belonged to another installation. The exit code is
 	cmd.Flags().StringArrayVar(&in.Adopt, "adopt", nil,
 		"a storage location to give to this installation; may be repeated")
 	cmd.Flags().StringVarP(&in.Note, "note", "m", "",
-		"why; is entered in the audit list, and stands in the file of a location that is adopted")
-	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+		"why; is entered in the audit log, and stands in the file of a location that is adopted")
+	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit log; defaults to the login name")
 	return cmd
 }
 

@@ -64,9 +64,9 @@ func (c *commands) breakLock() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break KIND NAME --note WHY",
 		Short: "Release a lock; later writes of its holder are refused",
-		Long: `The job that had the lock goes on, asks for it again and waits for its turn. The reason stands in the audit list.
+		Long: `The job that had the lock goes on, asks for it again and waits for its turn. The reason is entered in the audit log.
 
-Break a lock only if its holder will never release it. A job that has ended holds nothing up: its locks are taken over.`,
+Break a lock only if its holder will never release it. The locks of a job that has ended delay no other job: they are taken over.`,
 		Example: "  stagepost ingest locks break object ark:/99999/fk4abc --note 'its worker hangs'",
 		Args:    cobra.ExactArgs(2),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

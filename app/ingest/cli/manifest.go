@@ -22,7 +22,7 @@ func (c *commands) manifest() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "manifest ID",
 		Short: "Print the manifest of an ingest job or batch as it was received",
-		Long: `Prints the manifest of an ingest job or batch as it was received, wherever it is by now. In a pipe it comes byte for byte; on a terminal without
+		Long: `Prints the manifest of an ingest job or batch as it was received, in every state of the job. In a pipe it is unchanged; on a terminal it has no
 control characters. "stagepost ingest manifest check" examines a manifest that was not submitted yet.`,
 		Example:           "  stagepost ingest manifest ing_01J9... > object.checkm",
 		Args:              cobra.ExactArgs(1),
@@ -71,7 +71,7 @@ func (c *commands) manifestCheck() *cobra.Command {
 	var strict bool
 	cmd := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Check a manifest before it is handed in, without a server",
+		Short: "Check a manifest before it is submitted, without a server",
 		Long: `Reads a file as a submission would be read and prints what it would be taken for, how many rows it has, and each problem and warning with its line. It
 uses the same code as the server, and fetches nothing: whether the files are there and match their digests, and whether the profile allows their
 network, is found out after submission.

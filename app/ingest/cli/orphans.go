@@ -29,7 +29,7 @@ whose jobs never came, versions that a storage location lacks or the inventory d
 a younger one a WARN: it may belong to work that is under way.
 
 --fix removes exactly the deletable ones that are a FAIL, after confirmation of their number: on a terminal it asks, else --expect must give the number.
-Each stands in the audit list. Files and directories go to the trash of the data directory. A person has to examine what is not deletable.`,
+Each is entered in the audit log. Files and directories go to the trash of the data directory. A person has to examine what is not deletable.`,
 		Example: "  stagepost ingest orphans\n  stagepost ingest orphans --rules\n  stagepost ingest orphans --fix " +
 			"--expect 3 --note 'after the power cut'",
 		Args: cobra.NoArgs,
@@ -65,8 +65,8 @@ Each stands in the audit list. Files and directories go to the trash of the data
 	f.BoolVar(&fix, "fix", false, "remove the deletable ones that are a FAIL")
 	f.BoolVar(&rules, "rules", false, "show the rules instead, and why some orphans cannot exist here")
 	f.IntVar(&expect, "expect", 0, "with --fix: how many there are to remove; another number changes nothing")
-	f.StringVarP(&note, "note", "m", "", "with --fix: why; stands in the audit list")
-	f.StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	f.StringVarP(&note, "note", "m", "", "with --fix: why; is entered in the audit log")
+	f.StringVar(&actor, "actor", "", "your name in the audit log; defaults to the login name")
 	return cmd
 }
 

@@ -217,7 +217,7 @@ func (c *commands) profileReload() *cobra.Command {
 	var actor, note string
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Let the server read the profile directory again, now",
+		Short: "Read the profile directory again, now",
 		Long: `The server notices changes by itself, usually within a second; on disks without notifications within half a minute. This command makes it read the files now and
 prints the changes. A directory with mistakes changes nothing.`,
 		Example: "  stagepost ingest profile reload --note 'new receiver'",

@@ -18,7 +18,7 @@ func (c *commands) queue() *cobra.Command {
 	var batches, holds bool
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "Sum up what there is to do, by collection and state",
+		Short: "Count jobs and bytes by collection and state",
 		Long: `Counts jobs and bytes by collection and state, with totals. With --batches it lists batches by age, the oldest first, with their jobs by outcome: FAIL
 for one that failed, WARN for one that is open and older than a day. With --holds it lists what is held: holds with the number of open jobs they
 concern, and jobs that were put aside.

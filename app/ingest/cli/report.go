@@ -18,7 +18,7 @@ func (c *commands) report() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report BATCH",
 		Short: "Print the report about a batch, as its depositor gets it",
-		Long: `Prints the report about a batch as it is now: what happened, what there is to do, the state of each object, and what is new since the
+		Long: `Prints the report about a batch as it is now: what happened, what to do, the state of each object, and what is new since the
 last report that was sent. As text it is the body of the mail; csv-completed and csv-failed are the tables that are attached to it.`,
 		Example: "  stagepost ingest report bat_01J9...\n  stagepost ingest report bat_01J9... --format " +
 			"csv-failed > failed.csv",

@@ -49,7 +49,7 @@ func (c *commands) adoptStorage() *cobra.Command {
 when another installation that owned it must not write there any more: its jobs wait from then on. Jobs of this server that waited for the location go on.
 
 Objects in it that the inventory does not know stay as they are, and get no new versions. "stagepost ingest inventory rebuild" enters them. The reason stands in the
-audit list and in the location's file.`,
+audit log and in the location's file.`,
 		Example: "  stagepost ingest storage adopt /mnt/archive --note 'taken over from the old server'",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {

@@ -44,7 +44,7 @@ func (s *Handlers) fixOrphans(w http.ResponseWriter, r *http.Request) error {
 	case f.Expect == nil || *f.Expect < 0:
 		return job.Errorf(job.Invalid, "orphans", "", "expect is missing: how many you saw that can be removed")
 	case f.Note == "":
-		return job.Errorf(job.Invalid, "orphans", "", "note is missing: why, for the audit list")
+		return job.Errorf(job.Invalid, "orphans", "", "note is missing: why, for the audit log")
 	}
 	server.ExtendDeadline(w)
 	done, err := app.FixOrphans(r.Context(), orphans.Fix{Expect: *f.Expect, Actor: actor, Note: f.Note})

@@ -43,7 +43,7 @@ func (s *Handlers) adoptLocation(w http.ResponseWriter, r *http.Request) error {
 		return err
 	case a.Dir == "" || a.Note == "":
 		return job.Errorf(job.Invalid, "adopt", "",
-			"dir and note are needed: which storage location, and why (for the audit list)")
+			"dir and note are needed: which storage location, and why (for the audit log)")
 	}
 	a.Actor = actor
 	l, err := app.Adopt(r.Context(), a)

@@ -220,7 +220,8 @@ type Fix struct {
 func (f *Finder) Fix(ctx context.Context, in Fix) (api.FixedOrphans, error) {
 	done := api.FixedOrphans{Removed: []api.Orphan{}}
 	if in.Note == "" {
-		return done, job.Errorf(job.Invalid, "orphans", "", "it needs a reason (note), which stands in the audit list")
+		return done, job.Errorf(job.Invalid, "orphans", "",
+			"it needs a reason (note), which is entered in the audit log")
 	}
 	all, r, err := f.Search(ctx)
 	if err != nil {

@@ -20,9 +20,9 @@ type Settings struct {
 	MerrittFiles  string        `name:"ingest.merritt.files" for:"serve" doc:"URL of the directory work of the data directory, as a web server gives it to Merritt's storage: that can store what this server has processed; needs ingest.merritt.storage and ingest.merritt.node"`
 	MerrittStore  string        `name:"ingest.merritt.storage" for:"serve" doc:"URL of Merritt's storage service, below which inventory reads the manifest of a stored object"`
 	MerrittNode   int           `name:"ingest.merritt.node" for:"serve" doc:"number of the storage node of Merritt for objects of ingest.merritt.files"`
-	MerrittEvery  time.Duration `name:"ingest.merritt.every" for:"serve" default:"15s" doc:"between readings of Merritt's nodes that no change announced"`
+	MerrittEvery  time.Duration `name:"ingest.merritt.every" for:"serve" default:"15s" doc:"time between readings of Merritt's nodes that no change announced"`
 	Reserve       int64         `name:"ingest.reserve" for:"serve" zero:"off" unit:"bytes" default:"512MiB" doc:"bytes of the disk that uploads and jobs of ingest leave free; off: none"`
-	FixityEvery   time.Duration `name:"fixity.every" for:"serve" zero:"off" default:"90d" doc:"after which a stored file is read again and compared with its digest; off: only by stagepost fixity run"`
+	FixityEvery   time.Duration `name:"fixity.every" for:"serve" zero:"off" default:"90d" doc:"time after which a stored file is read again and compared with its digest; off: only by stagepost fixity run"`
 	AccessSmall   int64         `name:"access.small.bytes" for:"serve" unit:"bytes" default:"500MB" doc:"content of a package above which it goes to the queue of large ones"`
 	AccessWorkers int           `name:"access.small.workers" for:"serve" default:"4" doc:"small packages that are made at once"`
 	AccessLarge   int           `name:"access.large.workers" for:"serve" default:"1" doc:"large packages that are made at once"`

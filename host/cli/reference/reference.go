@@ -42,7 +42,7 @@ func cliPage(root *cobra.Command) string {
 	} {
 		fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
 	}
-	b.WriteString("\nEvery refusal names the legal moves (`can:`) and what to do next (`hint:`) on standard error; " +
+	b.WriteString("\nEvery refusal names the legal events (`can:`) and what to do next (`hint:`) on standard error; " +
 		"with `-o json` it is the API's problem\nobject with the exit code in it.\n\n## Options of every command\n\n")
 	options(&b, root.PersistentFlags())
 	walk(&b, root)
@@ -118,7 +118,7 @@ func configPage(s *host.Settings) string {
 	b.WriteString("# Configuration\n\n" + made +
 		`A value comes from the flag, else the environment, else the configuration file, else the default. ` +
 		"`stagepost admin config --origin`" + `
-shows the value that counts and where it came from. The file is the one that ` + "`--config` or `STAGEPOST_CONFIG`" +
+shows the value in effect and where it came from. The file is the one that ` + "`--config` or `STAGEPOST_CONFIG`" +
 		` names, else ` + "`stagepost.yaml`" + ` in
 the current directory, else in the data directory; a name with a dot may be written as a branch. A name that is not in this table is an error.
 

@@ -31,11 +31,11 @@ func (c *commands) agentDrain() *cobra.Command {
 	var f drainFlags
 	cmd := &cobra.Command{
 		Use:   "drain NAME|URL",
-		Short: "Have an agent take no payloads any more",
-		Long: `Has an agent get no new payloads and waits until those that it has are done: then its machine can be taken away.
+		Short: "Stop giving payloads to an agent",
+		Long: `Gives an agent no new payloads, and waits until those that it has are done. Then its machine can be stopped.
 
 With the NAME of an agent the server is asked (--server), which sends it nothing more, however it is reached: also one that dials the server and has no address, an original
-client, a cluster. That holds over restarts of the server and of the agent, until stagepost compute agent resume NAME. Jobs for which there is no other agent wait, and lose no attempt.
+client, a cluster. A drain outlasts restarts of the server and of the agent, until stagepost compute agent resume NAME. Jobs for which there is no other agent wait, and lose no attempt.
 
 With its URL the agent itself is asked, and takes nothing from any server. A restart of the agent or stagepost compute agent resume URL ends that.`,
 		Example: "  stagepost compute agent drain node7 --note 'new disks'\n  stagepost compute agent drain " +
@@ -140,7 +140,7 @@ func (c *commands) agentResume() *cobra.Command {
 	var f drainFlags
 	cmd := &cobra.Command{
 		Use:     "resume NAME|URL",
-		Short:   "Have a drained agent take payloads again",
+		Short:   "Give payloads to a drained agent again",
 		Long:    `Ends stagepost compute agent drain: with a NAME at the server, with a URL at the agent itself.`,
 		Example: "  stagepost compute agent resume node7\n  stagepost compute agent resume http://127.0.0.1:9000",
 		Args:    cobra.ExactArgs(1),

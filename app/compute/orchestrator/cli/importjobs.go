@@ -31,7 +31,7 @@ func (c *commands) importJobs() *cobra.Command {
 server runs. Jobs keep their ids, so that the users' scripts find them. Completed jobs can be downloaded as before; queued ones run when the server starts.
 
 What a job's original client had not reported by then is not known here: jobs that were at a client become Failed with the cause lost, and their users submit them again.
-Queued jobs whose files are gone become Invalid, completed ones whose results are gone or damaged Failed. Cleaned jobs are left out: there is nothing of them but the word.
+Queued jobs whose files are gone become Invalid, completed ones whose results are gone or damaged Failed. Cleaned jobs are left out: only their state remains.
 Jobs keep the time of their creation; when one ended is not recorded by the original. Files are kept for compute.keep from the server's next start on.
 
 May be repeated: a job that is here already is left as it is, and counted as such. The original's files are only read. With --dry-run they are read in the same way, and
