@@ -79,12 +79,12 @@ func ShownOf(n int) string {
 	return strconv.Itoa(n) + " shown, and more exist: --all shows all, --limit N up to 1000"
 }
 
-// Served reports whether a server answers at the address in the data directory.
+// Served reports whether a server answers at the address in the data directory, also one that cannot work.
 func (c *Call) Served(ctx context.Context) bool {
 	api, err := c.API()
 	if err != nil {
 		return false
 	}
-	_, err = api.Health(ctx)
-	return err == nil || client.ProblemOf(err) != nil
+	h, err := api.Health(ctx)
+	return err == nil || h.Status != "" || client.ProblemOf(err) != nil // one that cannot work answers, too
 }

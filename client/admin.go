@@ -66,7 +66,7 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 		return h, job.Errorf(job.Internal, "decode", "", "the answer of %s: %w", r.URL.Path, err)
 	}
 	if answer.StatusCode != http.StatusOK {
-		return h, job.Errorf(job.Unavailable, "health", "", "the server is ailing: %s", h.Status)
+		return h, job.Errorf(job.Unavailable, "health", "", "the server cannot work: %s", h.Status)
 	}
 	return h, nil
 }

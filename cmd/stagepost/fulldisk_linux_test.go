@@ -165,6 +165,17 @@ func (w *fullDisk) refused(j job.ID) {
 	}
 }
 
+// served checks that commands which open a store without a server send their request to this one, although it is not
+// healthy.
+func (w *fullDisk) served() {
+	w.Helper()
+	var errs bytes.Buffer
+	code := run([]string{"admin", "verify", "--data", w.dir}, nil, &bytes.Buffer{}, &errs)
+	if code != 0 && !strings.Contains(errs.String(), "storage full") { // the rows of the log are not in the database
+		w.Errorf("verify: exit code %d, %s", code, &errs)
+	}
+}
+
 // TestFullDisk: a server on a full disk answers reads, names the disk in health, in refusals and in why, and logs it
 // once a minute. It starts on a full disk. With space again it continues by itself. Control: before the disk is full,
 // health and submissions are well.
@@ -194,6 +205,7 @@ func testFullDisk(w *fullDisk) {
 	filler := fill(t, w.dir)
 	w.untilRefused()
 	w.refused(j.ID)
+	w.served()
 	for range 20 {
 		w.refused(j.ID)
 	}
