@@ -46,6 +46,7 @@ func TestAgentWithoutSpace(t *testing.T) {
 		o := quick(t)
 		o.Retries = 1 // control: one failed attempt fails the job
 		w := newHarnessOn(t, mem.New(), o, one(notifier{f}), seldom)
+		eventually(t, "the agent is known", func() bool { return w.app.Agents()[0].Up }) // else the job waits for that
 		id := w.upload("ada", hello).ID
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
