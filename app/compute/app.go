@@ -99,9 +99,10 @@ type App struct {
 	engine      *engine.Engine
 	guard       *clock.Guard
 	sweeping    sync.Mutex
-	stage       *os.File  // uploads that are not committed; locked
-	alone       bool      // no other process has the lock
-	opened      time.Time // when it was taken
+	draining    sync.Mutex // guards the file of drained executors; locked before the registry
+	stage       *os.File   // uploads that are not committed; locked
+	alone       bool       // no other process has the lock
+	opened      time.Time  // when it was taken
 	stop        context.CancelFunc
 	wait        sync.WaitGroup
 }
@@ -137,7 +138,7 @@ func New(o Options) (*App, error) {
 	if err := a.openCallers(); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	if err := a.recallDrained(); err != nil {
+	if _, err := a.recallDrained(); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
 	return a, nil

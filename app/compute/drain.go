@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -46,8 +47,8 @@ func (a *App) Drain(
 		return Agent{}, job.Errorf(job.NotFound, "drain", "", "there is no agent %.80q; the agents are %s", name,
 			known(all))
 	}
+	r.mu.Unlock()
 	if drained != on && a.engine != nil { // first: what a person wanted is known, whatever becomes of the process
-		r.mu.Unlock()
 		event := lifecycle.Event("agent-drain")
 		if !on {
 			event = "agent-resume"
@@ -57,32 +58,13 @@ func (a *App) Drain(
 		}); err != nil {
 			return Agent{}, err
 		}
-		r.mu.Lock()
 	}
-	if err := a.recallDrained(); err != nil { // another server may have changed it
-		r.mu.Unlock()
+	changed, err := a.setDrained(name, on, Drain{cmp.Or(who, "somebody"), why, a.now()})
+	if err != nil {
 		return Agent{}, job.Errorf(job.Unavailable, "drain", "", "it cannot be kept: %w", bare(err))
 	}
-	_, drained = r.drained[name]
-	before := r.drained
-	if drained != on {
-		r.drained = map[string]Drain{}
-		for n, d := range before {
-			if n != name {
-				r.drained[n] = d
-			}
-		}
-		if on {
-			r.drained[name] = Drain{cmp.Or(who, "somebody"), why, a.now()}
-		}
-		if err := a.keepDrained(r.drained); err != nil {
-			r.drained = before
-			r.mu.Unlock()
-			return Agent{}, job.Errorf(job.Unavailable, "drain", "", "it cannot be kept: %w", bare(err))
-		}
-		a.log.Info("an agent is drained, or not any more", "agent", name, "drained", on, "who", who, "why", why)
-	}
-	if ctx := r.ctx; drained && !on && ctx != nil { // those who wait for an agent are called
+	r.mu.Lock()
+	if ctx := r.ctx; changed && !on && ctx != nil { // those who wait for an agent are called
 		r.wait.Go(func() { r.recall(ctx); r.call(ctx) })
 	}
 	r.mu.Unlock()
@@ -92,7 +74,6 @@ func (a *App) Drain(
 			one = known
 		}
 	}
-	var err error
 	one.Jobs, _, err = At(ctx, a.engine.Store(), name)
 	return one, err
 }
@@ -124,6 +105,33 @@ func (a *App) now() time.Time {
 	return time.Now().UTC()
 }
 
+// setDrained drains an executor, or no longer, and reports whether it was otherwise before.
+func (a *App) setDrained(name string, on bool, d Drain) (changed bool, err error) {
+	a.draining.Lock()
+	defer a.draining.Unlock()
+	if _, err := a.readDrained(); err != nil { // another server may have changed it
+		return false, err
+	}
+	a.registry.mu.Lock()
+	all := map[string]Drain{}
+	maps.Copy(all, a.registry.drained)
+	a.registry.mu.Unlock()
+	if _, drained := all[name]; drained == on {
+		return false, nil
+	}
+	if all[name] = d; !on {
+		delete(all, name)
+	}
+	if err := a.keepDrained(all); err != nil {
+		return false, err
+	}
+	a.registry.mu.Lock()
+	a.registry.drained = all
+	a.registry.mu.Unlock()
+	a.log.Info("an agent is drained, or not any more", "agent", name, "drained", on, "who", d.Who, "why", d.Why)
+	return true, nil
+}
+
 // keepDrained writes who is drained: whole or not at all.
 func (a *App) keepDrained(all map[string]Drain) error {
 	text, err := json.MarshalIndent(all, "", "  ")
@@ -135,24 +143,32 @@ func (a *App) keepDrained(all map[string]Drain) error {
 		durable.Text(append(text, '\n')))
 }
 
-// recallDrained reads who is drained. The caller has the registry's lock, if others have the registry.
-func (a *App) recallDrained() error {
+// recallDrained reads who is drained, and reports whether they are fewer than before.
+func (a *App) recallDrained() (fewer bool, err error) {
+	a.draining.Lock()
+	defer a.draining.Unlock()
+	return a.readDrained()
+}
+
+// readDrained is recallDrained for a caller that has the lock of the file.
+func (a *App) readDrained() (fewer bool, err error) {
 	text, err := a.root.ReadFile(drainedName)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return false, nil
 	}
 	var all map[string]Drain
 	if err == nil {
 		err = json.Unmarshal(text, &all)
 	}
-	if err == nil {
-		a.registry.drained = all
-	}
 	if err != nil {
-		return fmt.Errorf("compute: %s in the data directory, which lists drained agents, cannot be read: %w",
+		return false, fmt.Errorf("compute: %s in the data directory, which lists drained agents, cannot be read: %w",
 			drainedName, err)
 	}
-	return nil
+	r := a.registry
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fewer, r.drained = len(all) < len(r.drained), all
+	return fewer, nil
 }
 
 // followEvery is how often a server reads what other servers of the store have changed.
@@ -171,11 +187,7 @@ func (a *App) followDrained(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		r.mu.Lock()
-		before := len(r.drained)
-		err := a.recallDrained()
-		fewer := len(r.drained) < before
-		r.mu.Unlock()
+		fewer, err := a.recallDrained()
 		if err != nil {
 			a.log.Warn("drained agents", "error", err)
 		}
