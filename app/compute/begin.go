@@ -8,8 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
@@ -218,14 +220,16 @@ func (a *App) attempts() string {
 	return fmt.Sprint(a.options.Retries)
 }
 
-// pause is how long a job waits after its nth attempt to be handed over: all of them together take RetryFor, each twice
-// as long as the one before.
+// pause is how long a job waits after its nth attempt to be handed over: all of them together take about RetryFor, each
+// twice as long as the one before. With many attempts the first pauses are equal: none is too short to help.
 func (a *App) pause(n int) time.Duration {
 	if a.options.Retries < 0 {
 		return min(a.options.RetryFor/64<<min(n, 6), a.options.RetryFor)
 	}
-	all := float64(int64(1)<<max(1, a.options.Retries-1) - 1)
-	return time.Duration(float64(a.options.RetryFor) * float64(int64(1)<<max(0, n-1)) / all)
+	pauses := max(1, a.options.Retries-1)
+	n = min(max(1, n), pauses)
+	part := math.Exp2(float64(n-1-pauses)) / (1 - math.Exp2(float64(-pauses)))
+	return max(time.Duration(float64(a.options.RetryFor)*part), a.options.RetryFor/time.Duration(16*pauses))
 }
 
 // mostFullPause is the longest pause before a job is handed over again that was refused for lack of space.
@@ -256,9 +260,12 @@ func (a *App) giveUp(ctx context.Context, r *engine.Run, d *Data, what string) e
 }
 
 // shorten bounds an error that is kept in a record.
-func shorten(text string) string {
-	if len(text) > 500 {
-		return text[:500] + "..."
+func shorten(text string) string { return cut(text, 500) }
+
+// cut cuts a text to a number of bytes, between characters.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return text
+	return strings.ToValidUTF8(text[:most], "") + "..."
 }

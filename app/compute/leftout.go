@@ -46,12 +46,7 @@ func (l *LeftOut) Add(why collect.Reason, name, sentence string) {
 	}
 }
 
-func clip(text string) string {
-	if len(text) <= mostLeftText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:mostLeftText], "") + "..."
-}
+func clip(text string) string { return cut(text, mostLeftText) }
 
 // bounded is the part of a report that is kept: its size is up to the executor.
 func (l *LeftOut) bounded() LeftOut {

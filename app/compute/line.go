@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,13 +29,15 @@ type line struct {
 	turn  int64
 }
 
-// mostTurns is of how many owners the turns are remembered at least.
+// mostTurns is of how many owners the turns are remembered.
 const mostTurns = 10_000
 
-// take notes that an owner has his turn.
+// take notes that an owner has his turn. When there are many owners, the older half of the turns is forgotten: these
+// owners still go before all others.
 func (l *line) take(owner string) {
-	if len(l.turns) >= mostTurns && len(l.jobs) == 0 {
-		clear(l.turns)
+	if _, known := l.turns[owner]; !known && len(l.turns) >= mostTurns {
+		middle := slices.Sorted(maps.Values(l.turns))[len(l.turns)/2]
+		maps.DeleteFunc(l.turns, func(_ string, turn int64) bool { return turn < middle })
 	}
 	l.turn++
 	l.turns[owner] = l.turn
