@@ -130,6 +130,22 @@ type Ending struct {
 	Finished time.Time `json:"finished_at,omitzero"`
 }
 
+// mostReport is how many bytes of a text of a report are kept.
+const mostReport = 4 << 10
+
+// bound cuts a report to what is kept: its size is up to the executor, and the record and the history of the job have
+// it.
+func (n *Notice) bound() {
+	texts := []*string{(*string)(&n.Standing), &n.Remote, &n.Instance, &n.Reason, &n.Place, &n.SHA256}
+	if e := n.Ending; e != nil {
+		texts = append(texts, &e.Signal, &e.Cause, &e.Sentence, &e.Sandbox, &e.Note)
+	}
+	for _, text := range texts {
+		*text = cut(*text, mostReport)
+	}
+	n.LeftOut = n.LeftOut.bounded()
+}
+
 // Capacity is how an executor stands.
 type Capacity struct {
 	Instance string   `json:"instance"` // of its memory: another one has forgotten everything

@@ -59,7 +59,7 @@ func (a *App) hand(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m *m
 		}
 		return a.handed(ctx, r, d, &notice)
 	case errors.As(err, &no) && !no.Here:
-		return engine.Fail(CauseRejected, err)
+		return engine.Fail(CauseRejected, errors.New(cut(err.Error(), mostReport)))
 	case errors.As(err, &no), errors.Is(err, ErrNotSent) && first:
 		if ctx.Err() != nil { // what is known for sure is kept: no executor has it
 			d.Agent = ""
@@ -75,6 +75,7 @@ func (a *App) hand(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m *m
 // take remembers what an executor reported, and when this server first learned that the job runs, and that it does not
 // any more: some executors do not know.
 func (d *Data) take(n *Notice, now time.Time) {
+	n.bound()
 	if n.Standing == Works && d.Began.IsZero() {
 		d.Began = now
 	}
@@ -87,7 +88,6 @@ func (d *Data) take(n *Notice, now time.Time) {
 	if n.Instance != "" {
 		d.Instance = n.Instance
 	}
-	n.LeftOut = n.LeftOut.bounded()
 	d.Notice, d.Silent = n, 0
 }
 

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -198,6 +200,9 @@ func (r *bodyReader) Close() error {
 	return nil
 }
 
+// mostHint bounds a line of the stream of events, in bytes.
+const mostHint = 64 << 10
+
 // Notify calls changed for what changes, from now until ctx ends or the connection does; a stream without signs of life
 // counts as cut: see [compute.Notifier].
 func (r *Remote) Notify(ctx context.Context, connected func(), changed func(id job.ID)) error {
@@ -215,14 +220,15 @@ func (r *Remote) Notify(ctx context.Context, connected func(), changed func(id j
 	if a.StatusCode != http.StatusOK {
 		return r.wrap(w.cause(decode[struct{}](a, nil)))
 	}
-	lines := json.NewDecoder(a.Body)
+	lines := bufio.NewScanner(a.Body)
+	lines.Buffer(nil, mostHint)
 	for {
+		if !lines.Scan() {
+			return r.wrap(cmp.Or(w.cause(lines.Err()), errors.New("the agent ended the stream of events")))
+		}
 		var h hint
-		if err := lines.Decode(&h); err != nil {
-			if err = w.cause(err); err == io.EOF {
-				err = errors.New("the agent ended the stream of events")
-			}
-			return r.wrap(err)
+		if err := json.Unmarshal(lines.Bytes(), &h); err != nil {
+			return r.wrap(cmp.Or(w.cause(lines.Err()), err)) // a line that was cut
 		}
 		w.beat()
 		switch {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -222,6 +223,28 @@ func TestSilentAgent(t *testing.T) {
 		t.Errorf("control: %v", err)
 	}
 	all.Wait()
+}
+
+// TestLongEvent: a line of the stream of events that is too long ends the stream, and is not kept. The control is a
+// line that is accepted.
+func TestLongEvent(t *testing.T) {
+	for size, want := range map[int]int{60 << 10: 1, 70 << 10: 0} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, "{\"instance\":\"i\"}\n{\"job\":%q}\n", strings.Repeat("j", size))
+		}))
+		defer s.Close()
+		r, err := Dial(DialOptions{URL: s.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		connected, changed := 0, 0
+		err = r.Notify(t.Context(), func() { connected++ }, func(job.ID) { changed++ })
+		if job.KindOf(err) != job.Unavailable || errors.Is(err, bufio.ErrTooLong) != (want == 0) || connected != 1 ||
+			changed != want {
+			t.Errorf("%d bytes: connected %d times, %d changes, %v", size, connected, changed, err)
+		}
+	}
 }
 
 // cutter lets so many bytes of each connection through and then cuts it.
