@@ -1,11 +1,13 @@
 package custom
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
@@ -33,6 +36,8 @@ type Options struct {
 	Transport    http.RoundTripper // of webhooks; defaults to one that checks no addresses
 	Installation string            // its id, for the source of the events of webhooks; defaults to none
 
+	Log *slog.Logger // of what cannot be followed; defaults to none
+
 	// Report reads the report of a command, as the server reads that of a remote worker.
 	Report func(text []byte, id job.ID, epoch int64) (remote.Report, error)
 }
@@ -47,11 +52,18 @@ type App struct {
 
 	mu    sync.Mutex // guards the rest
 	files map[string]*File
-	seen  string // the files of Options.Dir when they were read
+	seen  string    // the files of Options.Dir when they were read
+	fault error     // why not all of them could be followed
+	again time.Time // when that is tried again
 }
 
 // New makes the application.
-func New(o Options) *App { return &App{options: o, stop: func() {}, files: map[string]*File{}} }
+func New(o Options) *App {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &App{options: o, stop: func() {}, files: map[string]*File{}}
+}
 
 // Works returns no kinds: they are registered by Load and Add.
 func (a *App) Works() []engine.Work { return nil }
@@ -146,8 +158,12 @@ func (a *App) load(ctx context.Context, path string) error {
 		return err
 	}
 	f.path = path
-	if other := a.files[f.Table.Name()]; other != nil && other.path != path {
+	switch other := a.files[f.Table.Name()]; {
+	case other == nil:
+	case other.path != path:
 		return job.Errorf(job.Invalid, "lifecycle", "", " the lifecycle %s is also in %s", f.Table.Name(), other.path)
+	case bytes.Equal(other.text, f.text):
+		return nil // it is registered
 	}
 	return a.register(ctx, f)
 }
@@ -178,13 +194,41 @@ func (a *App) Add(ctx context.Context, text []byte, actor, note string) (*lifecy
 	if err := a.engine.Operator().Audit(ctx, entry); err != nil {
 		return nil, err
 	}
-	if err := a.register(ctx, f); err != nil {
-		return nil, err
-	}
-	if err := durable.Replace(f.path, text); err != nil { // the kind exists until the server stops
+	if err := a.keep(ctx, f, text); err != nil {
 		return nil, err
 	}
 	return f.Table, nil
+}
+
+// keep writes the file of a lifecycle and registers it: both or none. A new file is written first, so that a crash
+// leaves no job of the kind without its lifecycle. A file is replaced last: a lifecycle that is refused must not
+// replace that of open jobs.
+func (a *App) keep(ctx context.Context, f *File, text []byte) error {
+	old := a.files[f.Table.Name()]
+	if _, err := os.Lstat(f.path); errors.Is(err, fs.ErrNotExist) {
+		err = durable.Replace(f.path, text)
+		if err == nil {
+			err = a.register(ctx, f)
+		}
+		if err != nil {
+			if gone := os.Remove(f.path); !errors.Is(gone, fs.ErrNotExist) {
+				err = errors.Join(err, gone)
+			}
+		}
+		return err
+	}
+	if err := a.register(ctx, f); err != nil {
+		return err
+	}
+	err := durable.Replace(f.path, text)
+	switch {
+	case err != nil && old != nil:
+		err = errors.Join(err, a.register(ctx, old))
+	case err != nil:
+		delete(a.files, f.Table.Name())
+		err = errors.Join(err, a.engine.Unregister(ctx, job.Kind(f.Table.Name())))
+	}
+	return err
 }
 
 // Remove removes a lifecycle that was added, with its file. It is refused while jobs of the kind exist that are not
@@ -204,10 +248,17 @@ func (a *App) Remove(ctx context.Context, name, actor, note string) (*lifecycle.
 	if err := a.engine.Unregister(ctx, job.Kind(name)); err != nil {
 		return nil, err
 	}
-	delete(a.files, name)
 	entry := operator.Entry{Actor: cmp.Or(actor, "unknown"), Event: "remove-lifecycle",
 		Object: name + " " + f.Table.Hash(), Note: note}
-	return f.Table, errors.Join(a.engine.Operator().Audit(ctx, entry), os.Remove(f.path), durable.Sync(a.options.Dir))
+	err := a.engine.Operator().Audit(ctx, entry)
+	if err == nil {
+		err = os.Remove(f.path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it stays, and can be removed later
+		return nil, errors.Join(err, a.register(ctx, f))
+	}
+	delete(a.files, name)
+	return f.Table, durable.Sync(a.options.Dir)
 }
 
 // Tables reads the lifecycles in the files of directories.

@@ -13,33 +13,49 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// followEvery is how often a server lists the lifecycles that other servers have added or removed.
-const followEvery = time.Second
+const (
+	followEvery = time.Second      // between lists of the lifecycles that other servers have added or removed
+	followAgain = 10 * time.Second // until what could not be followed is tried again
+)
 
 // follow does what other servers of the store have done in the directory of added lifecycles. A lifecycle that cannot
-// be registered or removed now is tried again when the directory changes.
+// be registered or removed now is tried again later, and when the directory changes. Until then the kind stays as it
+// was here.
 func (a *App) follow(ctx context.Context) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
+	logged := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = a.Follow(ctx) // the kind stays as it was here, and the next change of the directory tries again
 		}
+		text := ""
+		if err := a.Follow(ctx); err != nil && ctx.Err() == nil {
+			text = err.Error()
+		}
+		if text != logged && text != "" {
+			a.options.Log.Warn("a lifecycle of another server cannot be followed now", "error", text)
+		}
+		logged = text
 	}
 }
 
-// Follow registers the lifecycles that another server has added, and removes those that it has removed.
+// Follow registers the lifecycles that another server has added, and removes those that it has removed. After an error
+// it gives that error, without another try, for some time or until the directory changes.
 func (a *App) Follow(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	paths, seen, err := a.list()
-	if err != nil || seen == a.seen {
+	if err != nil {
 		return err
 	}
-	a.seen = seen
+	now := time.Now()
+	if seen == a.seen && (a.fault == nil || now.Before(a.again)) {
+		return a.fault
+	}
+	a.seen, a.again = seen, now.Add(followAgain)
 	var errs []error
 	for _, path := range paths {
 		if err := a.load(ctx, path); err != nil {
@@ -56,7 +72,8 @@ func (a *App) Follow(ctx context.Context) error {
 		}
 		delete(a.files, name)
 	}
-	return errors.Join(errs...)
+	a.fault = errors.Join(errs...)
+	return a.fault
 }
 
 // list lists the files of added lifecycles, with a text that differs when one of them does.

@@ -36,7 +36,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 		Dir: filepath.Join(h.Dir, "lifecycles"), Files: s.Dir,
 		Transport: fetch.New(fetch.Policy{Log: h.Log}).Transport(),
 		Temp:      filepath.Join(h.Own, "lifecycle-runs"), Report: server.ParseReport, Remote: s.Remote,
-		Installation: h.Installation,
+		Installation: h.Installation, Log: h.Log,
 	}
 	a := &App{}
 	if s.Commands {
