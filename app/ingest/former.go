@@ -109,18 +109,32 @@ func (t *task) keepDescription(ctx context.Context, who *record.Identity) error 
 			return err
 		}
 	}
-	if who.Embargo != "" {
-		return nil
-	}
-	hadFile := f.has(workdir.ProducerName + "/" + record.EmbargoName)
-	if hadFile && !stays(record.EmbargoName) {
-		return nil // it was taken out, and the date with it
-	}
-	who.Embargo, _ = embargoEnd(facts[factEmbargo])
-	if who.Embargo == "" && hadFile {
-		who.Embargo, err = readFormer(f, workdir.ProducerName+"/"+record.EmbargoName, readEmbargo)
+	if who.Embargo == "" {
+		who.Embargo, err = formerEmbargo(f, facts[factEmbargo], stays(record.EmbargoName))
 	}
 	return err
+}
+
+// formerEmbargo gives the embargo of the version before, of which the fact was recorded; older versions lack it. A date
+// of mrt-embargo.txt ends with the file, one of a later form does not.
+func formerEmbargo(f *former, fact string, fileStays bool) (string, error) {
+	end, known := embargoEnd(fact)
+	if known && fileStays {
+		return end, nil
+	}
+	ofFile, err := readFormer(f, workdir.ProducerName+"/"+record.EmbargoName, readEmbargo)
+	switch {
+	case err != nil:
+		return "", err
+	case fileStays:
+		return ofFile, nil
+	case fact != "" && !known: // it must not be shown to the public too early
+		return "", fail(CauseBadMetadata, "the embargo of version %d, %.80q, is neither a date nor none: state the "+
+			"embargo in the submission", f.version.Number, fact)
+	case ofFile == end:
+		return "", nil
+	}
+	return end, nil
 }
 
 // keepCore completes the Dublin Core of the submission. An element that its form has replaces that of earlier forms.

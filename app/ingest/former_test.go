@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 )
@@ -111,6 +112,36 @@ func TestUpdateKeepsTheDescriptiveFiles(t *testing.T) {
 				t.Errorf("the record has the embargo %q, want %q", got, c.embargo)
 			}
 		})
+	}
+}
+
+// TestEmbargoOfALaterForm: an embargo that a form gave after mrt-embargo.txt stays when an update deletes the file. The
+// control in TestUpdateKeepsTheDescriptiveFiles has no later form.
+func TestEmbargoOfALaterForm(t *testing.T) {
+	w := start(t)
+	ids := []string{"emb-1"}
+	w.one(Submission{Filename: "x.zip", LocalIDs: ids},
+		zipOf(t, "a", "1", "mrt-embargo.txt", "embargoEndDate: 2035-01-01\n"))
+	w.one(Submission{Filename: "b.txt", LocalIDs: ids, Update: true, Embargo: "2040-01-01"}, "b")
+	deletes := zipOf(t, "mrt-delete.txt", "mrt-embargo.txt\n")
+	j := w.one(Submission{Filename: "x.zip", LocalIDs: ids, Update: true}, deletes)
+	w.described(j, "v3", map[string][]string{"mrt-ingest.txt": {"embargoEndDate: 2040-01-01T00:00:00Z\n"}})
+	if got := w.embargoOf(j); got != "2040-01-01T00:00:00Z" {
+		t.Errorf("the record has the embargo %q", got)
+	}
+}
+
+// TestFormerEmbargo: a fact that is no date fails the update, unless mrt-embargo.txt is still there.
+func TestFormerEmbargo(t *testing.T) {
+	f := &former{version: &inventory.Version{Number: 3}}
+	for fact, want := range map[string]string{"": "", "2035-01-01": "2035-01-01T00:00:00Z", "none": "none"} {
+		if got, err := formerEmbargo(f, fact, false); err != nil || got != want {
+			t.Errorf("%q: got %q, %v", fact, got, err)
+		}
+	}
+	_, err := formerEmbargo(f, "next spring", false)
+	if err == nil || !strings.Contains(err.Error(), "the embargo of version 3") {
+		t.Errorf("got %v", err)
 	}
 }
 
