@@ -128,6 +128,11 @@ func TestEndedCosts(t *testing.T) {
 		for _, f := range []func() error{
 			func() error { return claimAndReturn(t, s, start, func(*job.Job) bool { return true }) },
 			func() error { _, err := s.List(ctx, job.Query{Ended: new(bool), Limit: 20}); return err },
+			func() error {
+				_, err := s.List(ctx, job.Query{Limit: 6, Kinds: []job.Kind{stepKind, "another"},
+					Outcomes: []lifecycle.Outcome{lifecycle.Failed, lifecycle.TimedOut}})
+				return err
+			},
 			func() error { _, err := s.Overdue(ctx, start, nil, 10); return err },
 			func() error { _, err := s.Count(ctx); return err },
 			func() error {
@@ -159,7 +164,8 @@ func TestEndedCosts(t *testing.T) {
 	few := costs()
 	addEnded(t, s, "tst_0", 50_000)
 	many := costs()
-	t.Logf("claim, list, overdue, count, peek, create and end, take, history: %d without ended jobs, %d with 50,000", few, many)
+	t.Logf("claim, list, list of failed ones, overdue, count, peek, create and end, take, history: %d without ended "+
+		"jobs, %d with 50,000", few, many)
 	for i := range few {
 		if many[i] > 2*few[i]+16 {
 			t.Errorf("operation %d visits %d rows, %d without ended jobs", i, many[i], few[i])
