@@ -156,6 +156,13 @@ func TestEndedCosts(t *testing.T) {
 				return err
 			},
 			func() error { _, err := s.History(ctx, "tst_7", 0, 0); return err },
+			func() error {
+				last, _, err := s.Entries(ctx)
+				if err == nil {
+					_, err = s.Moved(ctx, last-20, last)
+				}
+				return err
+			},
 		} {
 			all = append(all, scanned(t, s, f))
 		}
@@ -164,8 +171,8 @@ func TestEndedCosts(t *testing.T) {
 	few := costs()
 	addEnded(t, s, "tst_0", 50_000)
 	many := costs()
-	t.Logf("claim, list, list of failed ones, overdue, count, peek, create and end, take, history: %d without ended "+
-		"jobs, %d with 50,000", few, many)
+	t.Logf("claim, list, list of failed ones, overdue, count, peek, create and end, take, history, moved: %d without "+
+		"ended jobs, %d with 50,000", few, many)
 	for i := range few {
 		if many[i] > 2*few[i]+16 {
 			t.Errorf("operation %d visits %d rows, %d without ended jobs", i, many[i], few[i])
