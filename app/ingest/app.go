@@ -324,6 +324,7 @@ type task struct {
 	data record.JobData
 	dir  *workdir.Dir // the job's, locked; nil in phases that need none
 
+	few    []wanted     // all files that are to be fetched; nil: they were not read, or are many
 	handed *description // of the submission and its files; nil before Processing
 	left   *Processed   // by peers that have processed it; nil: Stagepost has, or it is not processed
 }

@@ -116,6 +116,14 @@ func plus(a, b int64) int64 { return min(a, math.MaxInt64/4) + min(b, math.MaxIn
 // fetched.
 func (t *task) wanted() iter.Seq2[wanted, error] {
 	return func(yield func(wanted, error) bool) {
+		for _, w := range t.few {
+			if !yield(w, nil) {
+				return
+			}
+		}
+		if t.few != nil {
+			return
+		}
 		if t.spec.Type != TypeObjectManifest {
 			if t.spec.URL == "" {
 				return

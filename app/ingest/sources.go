@@ -73,8 +73,13 @@ func (a *App) fetching(do func(*task, context.Context) error) func(*task, contex
 	}
 }
 
-// sources names the owner of the object and the hosts of its files. The order is that of the manifest.
+// fewWanted is the number of files of an object up to which sources keeps them for the step.
+const fewWanted = 1000
+
+// sources names the owner of the object and the hosts of its files. The order is that of the manifest, which the step
+// does not read again if it has few files.
 func (t *task) sources() ([]string, error) {
+	var files []wanted
 	var keys []string
 	if owner := t.Job().Owner; owner != "" {
 		keys = append(keys, "owner "+owner)
@@ -83,15 +88,21 @@ func (t *task) sources() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		if len(files) <= fewWanted {
+			files = append(files, w)
+		}
 		u, err := url.Parse(w.url)
 		if err != nil || u.Host == "" {
 			continue // the step refuses it
 		}
 		if key := "host " + strings.ToLower(u.Host); !slices.Contains(keys, key) {
 			if keys = append(keys, key); len(keys) > mostHosts {
-				break
+				return keys, nil
 			}
 		}
+	}
+	if len(files) <= fewWanted {
+		t.few = files
 	}
 	return keys, nil
 }
