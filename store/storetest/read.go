@@ -437,8 +437,8 @@ func countBytes(w *harness) {
 	bytes("on its way again, with none", map[lifecycle.State]int64{waiting: 1, stopped: 1 << 40})
 }
 
-// countRandom makes random calls of many changes each, some of which are refused, and compares the tallies with the list
-// after each: creations, claims, moves, sizes, groups, purges, and stores that are opened again.
+// countRandom makes random calls of many changes each, some of which are refused, and compares the tallies with the
+// list after each: creations, claims, moves, sizes, groups, purges, and stores that are opened again.
 func countRandom(w *harness) {
 	random := rand.New(rand.NewPCG(5, 16))
 	purged := 0
