@@ -45,7 +45,7 @@ func (c *commands) newToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new --owner NAME --role ROLE FILE",
 		Short: "Make a token and add it to a file",
-		Long: `Makes a token, adds its hash to the file, and prints the token. It is printed this once and stands nowhere else. The file is made, readable by its owner
+		Long: `Makes a token, adds its hash to the file, and prints the token. The token is printed once and stored nowhere. The file is made, readable by its owner
 alone, if it is missing.`,
 		Example: "  stagepost admin token new --owner ann --role depositor --expires 90d /srv/stagepost/tokens\n" +
 			"  stagepost admin token new --owner node-1 --role worker --services default \\\n" +
