@@ -52,6 +52,10 @@ func (s *Set) readError(err error) error {
 	case s.Named != "":
 		return fmt.Errorf("--config: %w", err)
 	case file.Path == "stagepost.yaml" || filepath.Dir(file.Path) == s.dir():
+		if errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("the configuration file: %w (run the command as the user of the data directory, or name "+
+				"another directory with --data DIR)", err)
+		}
 		return fmt.Errorf("the configuration file: %w", err)
 	}
 	return fmt.Errorf("%s: %w", fileVariable, err)

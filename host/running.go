@@ -92,6 +92,9 @@ func (r *Server) countOpen() (n int64, err error) {
 // Start starts a server in this process: store, logs, applications, engine, API. It works until Stop is called; the end
 // of ctx only ends the start. The caller calls Stop once.
 func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) {
+	if err := listen.CheckNames(s.hosts(), config.List(s.Labels), s.PublicURL); err != nil {
+		return nil, cli.Usage(err)
+	}
 	dir, err := filepath.Abs(s.Data)
 	if err != nil {
 		return nil, err
@@ -107,7 +110,7 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 		failed: make(chan struct{}), named: map[string]module.App{}}
 	r.metrics = newMetrics(r, s)
 	if err := r.assemble(ctx, s); err != nil {
-		return nil, errors.Join(err, r.addresses.close(), r.close())
+		return nil, errors.Join(stores.StartError(dir, err), r.addresses.close(), r.close())
 	}
 	r.run()
 	if err := r.openEndpoints(ctx); err != nil {

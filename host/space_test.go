@@ -41,7 +41,7 @@ func TestAdmit(t *testing.T) {
 	}
 	s.reserve = 1 << 60
 	if err := s.Admit(5); !job.IsFull(err) ||
-		!strings.Contains(fmt.Sprint(err), fmt.Sprintf("of which %d are reserved, and 5 more are needed", s.reserve)) {
+		!strings.Contains(fmt.Sprint(err), fmt.Sprintf("keeps %d in reserve, and 5 more are needed", s.reserve)) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -22,7 +22,7 @@ func (f *Full) Error() string {
 		text += fmt.Sprintf(" has %d bytes free", f.Free)
 	}
 	if f.Reserve > 0 {
-		text += fmt.Sprintf(", of which %d are reserved", f.Reserve)
+		text += fmt.Sprintf(" and keeps %d in reserve", f.Reserve)
 	}
 	if f.Need > 0 {
 		text += fmt.Sprintf(", and %d more are needed", f.Need)

@@ -260,3 +260,25 @@ func (w *fullDisk) ends(id job.ID) client.Job {
 	}
 	return last
 }
+
+// TestStartWithoutSpace: the first start on a disk that has no space for a store, or for a part of one, names the
+// directory and the next step.
+func TestStartWithoutSpace(t *testing.T) {
+	for _, free := range []int64{0, 64 << 10} {
+		dir := smallDisk(t)
+		filler := fill(t, dir)
+		if info, err := os.Stat(filler); err != nil || os.Truncate(filler, info.Size()-free) != nil {
+			t.Fatal(err)
+		}
+		s := newSettings()
+		s.Data, s.Listen = filepath.Join(dir, "data"), "127.0.0.1:0"
+		r, err := host.Start(t.Context(), s, slog.New(slog.DiscardHandler))
+		if err == nil {
+			t.Fatalf("%d bytes free: the server starts: %v", free, r.Stop())
+		}
+		if text := err.Error(); !strings.Contains(text, "storage full: "+s.Data+" has ") ||
+			!strings.HasSuffix(text, "; free space and start the server again") {
+			t.Errorf("%d bytes free: %s", free, text)
+		}
+	}
+}

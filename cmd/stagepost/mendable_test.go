@@ -49,6 +49,10 @@ func TestErrorsNameWhatToChange(t *testing.T) {
 			"another port, or port 0",
 		"--listen nonsense":                       `listen: "nonsense" is not HOST:`,
 		"--listen 203.0.113.7:99":                 "listen: 203.0.113.7:99: without authentication (settings tokens",
+		"--listen 127.0.0.1:99999":                "listen: 127.0.0.1:99999: the port must be a number from 0 to 65535",
+		"--url jobs.example.org":                  `url: "jobs.example.org" is not an http or https URL`,
+		"--hosts https://x.org":                   `hosts: "https://x.org" is not the name of a host: leave out scheme, port and path`,
+		"--labels gpu,ca/rd":                      `labels: "ca/rd" is not NAME or NAME=VALUE`,
 		"--metrics-listen PORT":                   "metrics.listen: PORT is in use by another program",
 		"--compute-local 1 --compute-listen PORT": "compute.listen: PORT is in use by another program",
 		"--data file": "data: mkdir WORK/file: not a directory (--data DIR " +

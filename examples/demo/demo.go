@@ -126,6 +126,18 @@ func (c *commands) demoDir() (string, error) {
 	}
 }
 
+// startError adds the next step to an error of the first files of a demo.
+func startError(dir string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return cli.Usagef("%w (stagepost demo --data DIR names a directory that this user can write)", err)
+	case job.IsFull(err):
+		return fmt.Errorf("storage full: a demo writes 100 MiB to %s: %w; free space, or name another directory with "+
+			"--data DIR", dir, err)
+	}
+	return err
+}
+
 // nameOf gives a directory as a person in the current directory writes it.
 func nameOf(dir string) string {
 	here, err := os.Getwd()
@@ -155,7 +167,7 @@ type demo struct {
 func (d *demo) run(ctx context.Context) (err error) {
 	began := time.Now()
 	if err := makeDemo(d.dir); err != nil {
-		return err
+		return startError(d.name, err)
 	}
 	site, err := openSite(d.dir)
 	if err != nil {

@@ -110,8 +110,8 @@ func unmixed(dir string) error {
 	}
 	moved, err := sqlite.Moved(dir)
 	if err == nil && !moved {
-		err = job.Errorf(job.Refused, "open", "", "%s has jobs in %s: start without --store, name an empty data "+
-			"directory with --data, or take the jobs along with stagepost migrate", dir, SQLiteFile)
+		err = job.Errorf(job.Refused, "open", "", "%s has a store of its own (%s): start without --store, name an "+
+			"empty data directory with --data, or copy its jobs with stagepost migrate", dir, SQLiteFile)
 	}
 	return err
 }

@@ -28,8 +28,12 @@ func Open(ctx context.Context, address string, most int, authenticated bool) (ne
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		var failed *net.OpError
-		if errors.As(err, &failed) {
-			err = failed.Err // its operation and address stand in the text already
+		var wrong *net.AddrError
+		switch {
+		case errors.As(err, &wrong) && wrong.Err == "invalid port":
+			err = errors.New("the port must be a number from 0 to 65535")
+		case errors.As(err, &failed):
+			err = failed.Err // the text has its operation and address already
 		}
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}

@@ -75,6 +75,9 @@ func Open(dir string, options Options) (*Store, error) {
 	}
 	if err := s.open(); err != nil {
 		s.release()
+		if conn.FaultOf(err) == conn.Full {
+			return nil, s.fullError()
+		}
 		return nil, openError(dir, err)
 	}
 	s.closeOnce = sync.OnceValue(s.release)
