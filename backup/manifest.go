@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -64,6 +65,9 @@ func incomplete(dir, what string) error {
 // directory), Invalid (no set, or a damaged one, or one that a newer program made).
 func ReadManifest(dir string) (*Manifest, error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestName))
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, incomplete(dir, "it is not a directory")
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, gone := os.Stat(dir); gone != nil {
 			return nil, job.Errorf(job.NotFound, "restore", "", "backup not found: %s", dir)

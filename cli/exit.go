@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"slices"
 	"strings"
 	"syscall"
@@ -262,6 +263,7 @@ func (c *Call) Hint(err error, n int) string {
 	var e *job.Error
 	errors.As(err, &e)
 	var u UsageError
+	var lookup *net.DNSError
 	p := client.ProblemOf(err)
 	if hint := c.hintOf(err, n); hint != "" {
 		return hint
@@ -288,6 +290,8 @@ func (c *Call) Hint(err error, n int) string {
 			c.Local)
 	case n == ExitRefused && p != nil && p.Job != "":
 		return fmt.Sprintf("stagepost why %s shows what it waits for and what would move it", p.Job)
+	case e != nil && e.Kind == job.Unavailable && errors.As(err, &lookup):
+		return "check the name of the host in --server URL"
 	case e != nil && e.Kind == job.Unavailable && p == nil && e.Op == "request":
 		return "is the server running? stagepost serve --data DIR starts one"
 	case n == exitTimeout:
@@ -346,7 +350,7 @@ func (c *Call) goesOn() string {
 	if c.CalledPath() == "stagepost admin drain" {
 		return "the hold on everything stays: stagepost admin drain waits again, stagepost admin resume ends it"
 	}
-	return "it goes on without you: stagepost watch ID follows it again"
+	return "the job continues: stagepost watch ID follows it again"
 }
 
 // afterFailure returns the next step after a failed job.

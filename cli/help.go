@@ -2,8 +2,10 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -216,16 +218,23 @@ func checkHelp(root *cobra.Command) {
 	}
 }
 
+// takesID reports whether the first argument of a command is the id of a job.
+func takesID(cmd *cobra.Command) bool {
+	return strings.HasPrefix(cmd.Use, cmd.Name()+" ID")
+}
+
 // wrapArgs makes wrong numbers of arguments and unknown commands usage errors, everywhere.
 func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			err := check(cmd, args)
 			switch {
+			case err == nil && takesID(cmd) && len(args) > 0 && args[0] == "":
+				return Usagef("the id must not be empty; usage: %s", cmd.UseLine())
 			case err == nil:
 				return nil
 			case !cmd.HasSubCommands():
-				return Usagef("it takes other arguments: %s", cmd.UseLine())
+				return Usagef("wrong number of arguments; usage: %s", cmd.UseLine())
 			}
 			if meant := meantBy(cmd, args[0]); meant != "" {
 				return Usagef("%w; did you mean %s?", err, meant)
@@ -274,6 +283,9 @@ func flagError(cmd *cobra.Command, err error) error {
 			return wrong
 		}
 	}
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return Usagef("--%s: %w", wrong.GetFlag().Name, valueError(wrong))
+	}
 	word, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !unknown {
 		return Usage(err)
@@ -288,4 +300,23 @@ func flagError(cmd *cobra.Command, err error) error {
 		return Usagef("%w; did you mean --%s?", err, best)
 	}
 	return Usage(err)
+}
+
+// valueError states what a flag takes. The errors of package strconv name a function of Go.
+func valueError(wrong *pflag.InvalidValueError) error {
+	cause := wrong.Unwrap()
+	number, ok := errors.AsType[*strconv.NumError](cause)
+	switch {
+	case !ok && strings.Contains(cause.Error(), strconv.Quote(wrong.GetValue())):
+		return cause
+	case !ok:
+		return fmt.Errorf("%q: %w", wrong.GetValue(), cause)
+	case errors.Is(number, strconv.ErrRange):
+		return fmt.Errorf("%q is too large", wrong.GetValue())
+	case wrong.GetFlag().Value.Type() == "bool":
+		return fmt.Errorf("%q is not true or false", wrong.GetValue())
+	case strings.HasPrefix(wrong.GetFlag().Value.Type(), "float"):
+		return fmt.Errorf("%q is not a number", wrong.GetValue())
+	}
+	return fmt.Errorf("%q is not a whole number", wrong.GetValue())
 }

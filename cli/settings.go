@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/job"
@@ -47,6 +48,9 @@ func (s *Common) AddressFile() string { return filepath.Join(s.Data, "address") 
 
 // findServer gives the address of the server to talk to.
 func (s *Common) findServer() (string, error) {
+	if root, ok := strings.CutSuffix(strings.TrimRight(s.Server, "/"), "/api/v1"); ok {
+		return "", Usagef("%q is an address of the API: name the server, %s", s.Server, root)
+	}
 	if s.Server != "" {
 		return s.Server, nil
 	}
@@ -55,7 +59,13 @@ func (s *Common) findServer() (string, error) {
 		return "", job.Errorf(job.Unavailable, "request", "",
 			"no server works on %s (name one with --server URL or --data DIR)", s.Data)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ENOTDIR):
+		return "", Usagef("%s is not a directory: name a data directory with --data DIR, or a server with --server URL",
+			s.Data)
+	case errors.Is(err, os.ErrPermission):
+		return "", Usagef("%w (run the command as the user of the server, or name the server with --server URL)", err)
+	case err != nil:
 		return "", err
 	}
 	return strings.TrimSpace(string(text)), nil

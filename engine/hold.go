@@ -18,7 +18,8 @@ const held lifecycle.Event = "hold"
 // Hold is part of operator.Acts.
 func (e operators) Hold(ctx context.Context, s job.Scope, who, why string, until time.Time) ([]job.Hold, error) {
 	if why == "" {
-		return nil, job.Errorf(job.Invalid, "hold", "", "a hold needs a reason: those who wait will read it")
+		return nil, job.Errorf(job.Invalid, "hold", "",
+			"a hold needs a reason (note), which why shows for each held job")
 	}
 	if who == "" {
 		return nil, unnamed("hold", "")

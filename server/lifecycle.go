@@ -76,7 +76,7 @@ func (s *Server) lifecycle(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return job.Errorf(job.NotFound, "lifecycle", "",
-		"there is no lifecycle %.100q (known: %s; behind the name may stand .svg, .mmd or .dot)",
+		"there is no lifecycle %.100q (known: %s; the name may end in .svg, .mmd or .dot)",
 		full, strings.Join(names, ", "))
 }
 

@@ -239,7 +239,7 @@ func addresses(text string) ([]string, error) {
 	}
 	list, err := netmail.ParseAddressList(text)
 	if err != nil {
-		return nil, err
+		return nil, errors.New("it is not a list of mail addresses (NAME@HOST, with commas between them)")
 	}
 	if len(list) > maxOwn {
 		return nil, fmt.Errorf("%d addresses, at most %d", len(list), maxOwn)

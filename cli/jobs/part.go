@@ -42,7 +42,7 @@ func Part(call *cli.Call) cli.Part {
 				return "stagepost hold shows what is held"
 			case strings.HasPrefix(words, "admin outbox"):
 				return "stagepost admin outbox shows what there is"
-			case path[0] == "lifecycle":
+			case path[0] == "lifecycle", words == "work":
 				return "stagepost lifecycle list shows what there is"
 			}
 			return ""

@@ -116,6 +116,9 @@ func (f *tokenFlags) entry() (token.Entry, error) {
 		Work:   identity.Work(strings.Join(f.work, ",")).With(f.services...),
 		Groups: identity.Groups(strings.Join(f.groups, ","))}
 	var err error
+	if f.owner == "" {
+		return e, cli.Usagef("name the owner of the token: --owner NAME")
+	}
 	if e.Role, err = identity.RoleOf(f.role); err != nil {
 		return e, cli.Usage(err)
 	}

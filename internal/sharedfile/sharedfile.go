@@ -96,10 +96,14 @@ func rewrite(name string, text []byte) error {
 	defer root.Close()
 	base := filepath.Base(name)
 	// one edit at a time: the next one removes what a killed one left
-	return durable.File{Root: root, Name: base, Temporary: Unfinished(base)}.Write(func(f *os.File) error {
+	err = durable.File{Root: root, Name: base, Temporary: Unfinished(base)}.Write(func(f *os.File) error {
 		_, err := f.Write(text)
 		return errors.Join(err, keepOwner(f, name))
 	})
+	if errors.Is(err, fs.ErrPermission) { // its path is relative to the directory
+		return fmt.Errorf("%s: %w: this user cannot make files in its directory", name, fs.ErrPermission)
+	}
+	return err
 }
 
 // lock prevents other edits in a directory until the function it returns is called. It ends with its process.

@@ -36,7 +36,8 @@ func (m *Member) Validate() error {
 		return err
 	}
 	if m.Work == "" && m.Services == "" {
-		return errors.New("a worker needs the kinds that it may claim, an agent the services whose jobs it may run")
+		return errors.New("name the kinds that a worker may claim (--work), or the services whose jobs an agent may " +
+			"run (--services)")
 	}
 	return errors.Join(m.Work.Validate(), m.Services.Validate())
 }

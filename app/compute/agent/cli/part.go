@@ -23,7 +23,7 @@ func Part(s *computeserve.Settings) func(*cli.Call) cli.Part {
 			Groups: []*cobra.Command{cli.InGroup("compute", c.agent())},
 			Missing: func(path []string, _ *job.Error) string {
 				if len(path) > 1 && path[0] == "compute" && path[1] == "agent" {
-					return "stagepost compute agents shows the agents and how they stand"
+					return "stagepost compute agents lists the agents and their states"
 				}
 				return ""
 			},
