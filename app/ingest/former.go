@@ -198,17 +198,23 @@ const (
 	factResourceType = "resourceType"
 )
 
-// mostFacts bounds what is read of mrt-ingest.txt, in bytes.
-const mostFacts = 1 << 20
+// mostFacts bounds mrt-ingest.txt, in bytes.
+const mostFacts = 16 << 20
 
-// readFacts reads mrt-ingest.txt, whose lines are a name and a value.
+// readFacts reads mrt-ingest.txt, whose lines are a name and a value. One that is too long is refused: the facts at its
+// end count.
 func readFacts(in io.Reader) (map[string]string, error) {
 	facts := map[string]string{}
-	lines := bufio.NewScanner(io.LimitReader(in, mostFacts))
+	left := &io.LimitedReader{R: in, N: mostFacts + 1}
+	lines := bufio.NewScanner(left)
 	lines.Buffer(nil, mostFacts)
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), ":")
 		facts[name] = cmp.Or(facts[name], strings.TrimSpace(value))
+	}
+	if left.N == 0 || lines.Err() == bufio.ErrTooLong {
+		return nil, fail(CauseBadMetadata, "%s of the version before has more than %d bytes", record.IngestName,
+			mostFacts)
 	}
 	return facts, lines.Err()
 }

@@ -131,6 +131,20 @@ func TestEmbargoOfALaterForm(t *testing.T) {
 	}
 }
 
+// TestLongFacts: a file of facts that is too long is refused, not cut: its last line may be the embargo. The control is
+// a long one that is accepted.
+func TestLongFacts(t *testing.T) {
+	for size, fine := range map[int]bool{2 << 20: true, 16 << 20: false} {
+		for _, fill := range []string{"note: " + strings.Repeat("n", size) + "\n",
+			strings.Repeat("note: n\n", size/8)} {
+			facts, err := readFacts(strings.NewReader(fill + "embargoEndDate: 2035-01-01\n"))
+			if (err == nil) != fine || fine && facts[factEmbargo] != "2035-01-01" {
+				t.Errorf("%d bytes: got the embargo %q, %v", size, facts[factEmbargo], err)
+			}
+		}
+	}
+}
+
 // TestFormerEmbargo: a fact that is no date fails the update, unless mrt-embargo.txt is still there.
 func TestFormerEmbargo(t *testing.T) {
 	f := &former{version: &inventory.Version{Number: 3}}
