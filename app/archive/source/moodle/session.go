@@ -128,8 +128,11 @@ func (s *session) exchange(ctx context.Context, address string, form url.Values)
 			Err: fmt.Errorf("the Moodle answered %s", answer.Status)}
 	}
 	a.status = answer.StatusCode
-	if a.text, err = io.ReadAll(io.LimitReader(answer.Body, maxPage)); err != nil {
+	if a.text, err = io.ReadAll(io.LimitReader(answer.Body, maxPage+1)); err != nil {
 		return a, &source.Error{Op: a.path, Err: s.clean(err), Transient: true}
+	}
+	if len(a.text) > maxPage { // what is missing at its end would count as not there
+		return a, &source.Error{Op: a.path, Err: fmt.Errorf("the page has more than %d bytes", maxPage)}
 	}
 	a.date, _ = http.ParseTime(answer.Header.Get("Date"))
 	return a, nil
