@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -165,7 +166,7 @@ func (s *sources) next(keys []string, failed error) job.ID {
 	return ""
 }
 
-// noteAnswers notes which of the hosts did not answer.
+// noteAnswers notes which of the hosts did not answer, and forgets those that count as silent no longer.
 func (s *sources) noteAnswers(keys []string, failed error) {
 	var e *fetch.Error
 	silent := ""
@@ -176,7 +177,9 @@ func (s *sources) noteAnswers(keys []string, failed error) {
 	}
 	for _, key := range keys {
 		if key == silent {
-			s.silent[key] = s.app.engine.Clock().Now()
+			now := s.app.engine.Clock().Now()
+			maps.DeleteFunc(s.silent, func(_ string, last time.Time) bool { return now.Sub(last) >= silentFor })
+			s.silent[key] = now
 		} else if failed == nil {
 			delete(s.silent, key)
 		}

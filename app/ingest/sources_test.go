@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -135,5 +137,17 @@ func TestShares(t *testing.T) {
 	s.leave(context.Background(), []string{"host a"}, nil)
 	if n := entered("host a"); n != 11 {
 		t.Errorf("a host that answered has %d more slots beside one", n)
+	}
+}
+
+// TestSilentHostsAreForgotten: a host that no job asks again is not kept for longer than it counts as silent.
+func TestSilentHostsAreForgotten(t *testing.T) {
+	w := wireSlots(t, mem.New(), options(t, t.TempDir()), 16)
+	defer w.Close()
+	s, now := w.sources, w.e.Clock().Now()
+	s.silent["host old"], s.silent["host recent"] = now.Add(-silentFor), now.Add(-silentFor/2)
+	s.next([]string{"host a"}, &fetch.Error{Kind: fetch.Network, URL: "http://a/x", Err: errors.New("timeout")})
+	if got := slices.Sorted(maps.Keys(s.silent)); !slices.Equal(got, []string{"host a", "host recent"}) {
+		t.Errorf("silent are %q", got)
 	}
 }
