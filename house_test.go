@@ -228,10 +228,11 @@ var rules = []rule{
 	{"web/hours", "api job web/amount", "it draws counts"},
 	{"web/recent", "", "it keeps a result"},
 	{"web/entered", "job api", "it reads forms"},
+	{"web/plain", "job lifecycle", "it writes texts"},
 	{"web/markup", "job", "it writes texts"},
 	{"web/access", "job api server web", "pages over the operations of the API"},
 	{"web", "job lifecycle api quantity server web/amount web/entered web/filters web/hours web/markup " +
-		"web/timeline web/recent",
+		"web/plain web/timeline web/recent",
 		"pages over the operations of the API; applications bring theirs (server.Pages)"},
 	{"docs", "lifecycle app flow docs", "documents that are made from the tables"},
 	{"bench", everything, "it measures all packages"},

@@ -25,6 +25,9 @@ type Pages struct {
 	Kinds map[job.Kind]Named
 	// causes for which a job waits until its owner acts
 	OwnerCauses []string
+	// sentences for depositors about why a job of a kind ("": of any) waits, by the codes of reasons; the others are
+	// shown as they are
+	Plain map[job.Kind]map[string]string
 	// the path of the operation that lists the files of a job (api.JobFiles); empty: there is none
 	Files func(*job.Job) string
 	// what the application adds to the page about a job of the kind, for the sender of the request
@@ -124,6 +127,18 @@ func (s *Server) OwnerCauses() (all []string) {
 		all = append(all, s.parts[i].Pages.OwnerCauses...)
 	}
 	return all
+}
+
+// PlainOf returns the sentence for depositors about a reason why a job of a kind waits; "" if its code has none.
+func (s *Server) PlainOf(k job.Kind, code string) string {
+	for _, of := range []job.Kind{k, ""} {
+		for i := range s.parts {
+			if text := s.parts[i].Pages.Plain[of][code]; text != "" {
+				return text
+			}
+		}
+	}
+	return ""
 }
 
 // FilesOf returns the path of the operation that lists the files of a job; empty: there is none.

@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/web/amount"
 	"github.com/stagepost/stagepost/web/markup"
+	"github.com/stagepost/stagepost/web/plain"
 	"github.com/stagepost/stagepost/web/timeline"
 )
 
@@ -41,6 +42,8 @@ type jobInput struct {
 	Now      time.Time
 	By       lifecycle.Actor // as whom the reader acts
 	Reorders bool            // the reader may change priorities
+
+	Plain plain.Words // for its owner; nil: for staff
 }
 
 // jobView is what the page shows.
@@ -48,6 +51,7 @@ type jobView struct {
 	Row
 	Progress *job.Progress
 	Owners   string // group and owner
+	Plain    bool   // it has no terms of operators
 	Past     bool   // it shows an earlier time
 	At       time.Time
 	Entry    int64
@@ -142,7 +146,7 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 		return nil, err
 	}
 	if server.IsUser(r.Context()) {
-		in.By = lifecycle.Owner
+		in.By, in.Plain = lifecycle.Owner, h.PlainOf
 	}
 	if h.Visitor(r).Role == identity.Auditor {
 		in.By = 0 // an auditor reads
@@ -272,12 +276,17 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 	} else {
 		v.Exits = exitsFor(in.Why.Moves, in.By)
 	}
-	if len(in.Why.Blockers) > 0 && in.Why.Blockers[0].Sentence == j.Message {
+	reasons := in.Why.Blockers
+	if in.Plain != nil {
+		reasons, j.Message = in.Plain.Blockers(j, reasons), in.Plain.Message(j)
+		v.Plain, v.Not = true, nil
+	}
+	if len(reasons) > 0 && reasons[0].Sentence == j.Message {
 		j.Message = "" // the reason below states it
 	}
-	v.omitRepeats(in.Why.Blockers)
-	for i := range in.Why.Blockers {
-		b := &in.Why.Blockers[i]
+	v.omitRepeats(reasons)
+	for i := range reasons {
+		b := &reasons[i]
 		one := blockerView{Blocker: *b}
 		one.Remedies = slices.DeleteFunc(slices.Clone(b.Remedies), func(r job.Remedy) bool {
 			return r.Command != "" && (in.By == lifecycle.Owner || slices.ContainsFunc(v.Exits, func(e exit) bool {
@@ -394,6 +403,9 @@ func (v *jobView) setHistory(in *jobInput) {
 			Path: JobPath(in.Job.ID) + "?entry=" + strconv.FormatInt(e.Seq, 10)}
 		if e.Event == job.Create && e.Cause != "" && e.Note == "" { // the cause is the digest of the request
 			row.Note = "a request with an idempotency key"
+		}
+		if in.Plain != nil {
+			row.Who, row.Note = in.Plain.Entry(in.Job.Kind, &row.Event, row.Who)
 		}
 		if i > 0 {
 			row.After = amount.Span(e.At.Sub(in.History[i-1].At))

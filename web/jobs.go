@@ -70,6 +70,7 @@ func (h *handlers) jobList(r *http.Request) (*Frame, error) {
 	if err := h.Get(r, With("/api/v1/jobs", asked), &page); err != nil {
 		return nil, err
 	}
+	h.plainly(r, &page)
 	v := viewJobs(h.Pages, time.Now(), q, &page)
 	v.User = server.IsUser(r.Context())
 	fields := []string{"kind", "state", "outcome", "group", "tag", "order", "parent", "ended", "worker", "cause", "key"}

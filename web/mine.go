@@ -10,6 +10,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/web/plain"
 )
 
 // mineView is what a user sees of its own jobs, in the order of what it can do about them.
@@ -65,6 +66,7 @@ func (h *handlers) addMine(r *http.Request, to *mineGroup, list *mineList) error
 		if err := h.Get(r, "/api/v1/jobs?brief=true&limit=20&"+query, &page); err != nil {
 			return err
 		}
+		h.plainly(r, &page)
 		page.Jobs = slices.DeleteFunc(page.Jobs, func(j job.Job) bool {
 			return j.Parent != "" || list.shows != nil && !list.shows(&j) ||
 				slices.ContainsFunc(to.Rows, func(have Row) bool { return have.ID == j.ID })
@@ -78,6 +80,15 @@ func (h *handlers) addMine(r *http.Request, to *mineGroup, list *mineList) error
 		to.More = append(to.More, server.Link{Title: list.all, Path: more})
 	}
 	return nil
+}
+
+// plainly gives the jobs of a page for a depositor their messages in plain words.
+func (h *handlers) plainly(r *http.Request, page *api.Page) {
+	for i := range page.Jobs {
+		if j := &page.Jobs[i]; server.IsUser(r.Context()) {
+			j.Message = plain.Words(h.PlainOf).Message(j)
+		}
+	}
 }
 
 // groupsFor returns a part of a query for each group to which the sender is limited: a list is of one group then.

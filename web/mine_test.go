@@ -211,3 +211,25 @@ func TestMineOfUnnamedParts(t *testing.T) {
 		t.Errorf("got %s", page)
 	}
 }
+
+// TestPlainWords: the page of a job states to its owner why it waits without terms of operators, and so does the list.
+// The control is the page of an operator.
+func TestPlainWords(t *testing.T) {
+	p := openPress(t, nil)
+	id := p.order("test.letter", "ann")
+	terms := []string{"is for workers outside", "priority ", "Work is counted from the claim",
+		"What was checked and is not the reason"}
+	page, control := p.page("ann", "/jobs/"+string(id)), p.page("oscar", "/jobs/"+string(id))
+	_, page, _ = strings.Cut(page, "<main") // without the navigation
+	if !strings.Contains(page, "it waits for something outside this server, and goes on by itself") {
+		t.Errorf("the page does not state why it waits: %s", page)
+	}
+	for _, term := range terms {
+		if strings.Contains(page, term) {
+			t.Errorf("the page of its owner has %q: %s", term, page)
+		}
+		if !strings.Contains(control, term) {
+			t.Errorf("the control: the page of an operator lacks %q", term)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/openapi"
+	"github.com/stagepost/stagepost/web/plain"
 	"github.com/stagepost/stagepost/web/recent"
 )
 
@@ -20,7 +21,7 @@ func Part(s *server.Server) server.Part {
 	h := &handlers{&Pages{s, own}, recent.New[attention]()}
 	return server.Part{
 		Routes: slices.Concat(h.workRoutes(), h.jobRoutes(), h.controlRoutes(), h.recordRoutes()), Assets: files,
-		Pages: server.Pages{Home: h.home, Fail: h.refuse, Links: links}, Close: h.recent.Close,
+		Pages: server.Pages{Home: h.home, Fail: h.refuse, Links: links, Plain: plain.Waits}, Close: h.recent.Close,
 	}
 }
 

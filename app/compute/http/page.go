@@ -89,6 +89,7 @@ func (s *Handlers) sitePages() server.Pages {
 			compute.PayloadKind: {One: "execution", Many: "executions", Application: "Compute", Part: true},
 		},
 		Details: map[job.Kind]func(*http.Request, *api.Job) (server.Details, error){compute.JobKind: s.details},
+		Plain:   map[job.Kind]map[string]string{compute.JobKind: plainWaits},
 	}
 	if s.Compute != nil {
 		p.Links = []server.Link{{Section: "Work", Title: "Compute", Path: listPath, Who: server.Own}}
@@ -153,8 +154,14 @@ func (s *Handlers) list(r *http.Request) (*web.Frame, error) {
 		return nil, err
 	}
 	services.Services = usable(r, services.Services)
+	user, lead := server.IsUser(r.Context()), "Programs and files of users, which run on agents under the limits of a "+
+		"service."
+	if user {
+		lead = "Your programs and files, which run on other computers under the limits of a service."
+		s.plainly(&page)
+	}
 	v := s.viewList(q, time.Now(), &page, &services)
-	v.User = server.IsUser(r.Context())
+	v.User = user
 	fields := []string{"service", "state", "outcome", "name", "label", "ended", "cause", "number"}
 	if !v.User {
 		fields = append(fields, "owner")
@@ -170,8 +177,7 @@ func (s *Handlers) list(r *http.Request) (*web.Frame, error) {
 		}
 		v.Agents = agents.Agents
 	}
-	return &web.Frame{Title: "Compute", Body: v, Refresh: listRefresh,
-		Lead: "Programs and files of users, which run on agents under the limits of a service."}, nil
+	return &web.Frame{Title: "Compute", Body: v, Refresh: listRefresh, Lead: lead}, nil
 }
 
 // viewList makes the list.

@@ -234,6 +234,43 @@ func TestRefusedForm(t *testing.T) {
 	}
 }
 
+// TestPlainWords: a user reads why a job waits without terms of operators and without names of agents. The control is
+// the page of an operator, which has both.
+func TestPlainWords(t *testing.T) {
+	tokens, secrets := tokensOf(t, token.Entry{Role: identity.Depositor, Owner: "ann"},
+		token.Entry{Role: identity.Operator, Owner: "oz"})
+	c := openPages(t, func(_ *compute.Options, so *options) { so.Identities = tokens })
+	as := func(name, path string) string {
+		r := c.Request(http.MethodGet, path, "")
+		r.Header.Set("Authorization", "Bearer "+secrets[name])
+		_, text := c.browse(r)
+		return text
+	}
+	first := c.pageForm(part{"title", "", "of ann"}, part{"service", "", "wide"}, part{"command", "", "true"})
+	if _, err := c.app.Drain(t.Context(), "puppet", true, "oz", "new disks"); err != nil {
+		t.Fatal(err)
+	}
+	first.Header.Set("Authorization", "Bearer "+secrets["ann"])
+	answer, text := c.browse(first)
+	if answer.StatusCode != http.StatusSeeOther {
+		t.Fatalf("got %s: %s", answer.Status, text)
+	}
+	path := answer.Header.Get("Location")
+	id := job.ID(strings.TrimPrefix(path, "/jobs/"))
+	if _, err := c.Await(t.Context(), id, func(j *job.Job) bool { return j.Cause == "agents-drained" }); err != nil {
+		t.Fatal(err)
+	}
+	const words = "the computers for it take nothing new at the moment"
+	for _, of := range []string{path, "/compute", "/mine", "/jobs"} {
+		if of != "/mine" && !strings.Contains(as("oz", of), "oz drains it (new disks)") {
+			t.Errorf("the control: %s lacks the reason for an operator: %s", of, as("oz", of))
+		}
+		if text := as("ann", of); !strings.Contains(text, words) || strings.Contains(text, "puppet") {
+			t.Errorf("%s for a user: %s", of, text)
+		}
+	}
+}
+
 // TestFormIsFilledIn: the form of a page about a refusal shows the form of a new job as it was filled in, and makes
 // nothing. The form that it shows makes the job, which is the control.
 func TestFormIsFilledIn(t *testing.T) {

@@ -40,6 +40,21 @@ var kinds = map[job.Kind]server.Named{
 	job.Kind(record.AccessLife.Name()): {One: "access package", Many: "access packages", Application: "Ingest"},
 }
 
+// plainWaits are sentences for depositors about what a job waits for, by the codes of its reasons.
+var plainWaits = map[job.Kind]map[string]string{record.JobKind: jobWaits, record.BatchKind: jobWaits}
+
+var jobWaits = map[string]string{
+	"space":            "it waits for free space, and goes on by itself",
+	"storage-location": "our storage cannot be used at the moment: it goes on by itself",
+	"source":           "many files are fetched from the same server: it goes on when it is its turn",
+	"profile":          "its collection is not set up any more: ask the staff of the archive",
+	"object":           "another submission works on the same object: it goes on afterwards",
+	"inventory":        "another submission works on the same object: it goes on afterwards",
+	"local-id":         "another submission works on the same object: it goes on afterwards",
+	"lock-lost":        "it goes on by itself in a moment",
+	"directory":        "it goes on by itself in a moment",
+}
+
 // filesOf returns the path of the operation that lists the files of a job.
 func filesOf(j *job.Job) string {
 	if j.Kind != record.JobKind {
@@ -53,7 +68,7 @@ func Part(s *server.Server, o Options) server.Part {
 	h := &Handlers{Server: s, Options: o, making: make(reportSlots, mostReports),
 		pages: web.New(s, files)}
 	part := server.Part{Routes: slices.Concat(h.routes(), h.hookRoutes()), About: ingest.About, Health: h.profileHealth,
-		Pages: server.Pages{Kinds: kinds, Files: filesOf,
+		Pages: server.Pages{Kinds: kinds, Files: filesOf, Plain: plainWaits,
 			Details: map[job.Kind]func(*http.Request, *api.Job) (server.Details,
 				error){record.BatchKind: h.batchDetails}}}
 	if o.Profiles != nil {
