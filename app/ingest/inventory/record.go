@@ -109,7 +109,11 @@ func insertFiles(ctx context.Context, tx *change, e *Entry, files iter.Seq2[File
 		values = append(values, e.ARK, e.Version, f.Path, f.Size, f.SHA256, f.SHA512, f.MIME)
 		count, bytes = count+1, bytes+f.Size
 		if count%tx.rows() == 0 {
-			if _, err := add.ExecContext(ctx, values...); err != nil {
+			within, err := tx.within(ctx)
+			if err != nil {
+				return err
+			}
+			if _, err := add.ExecContext(within, values...); err != nil {
 				return err
 			}
 			values = values[:0]

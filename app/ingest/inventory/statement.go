@@ -135,8 +135,21 @@ func (c *change) rows() int {
 	return 1
 }
 
+// within returns the context of a statement. In a file a statement is short, and the driver starts a goroutine for each
+// statement whose context can end: so such a context ends the transaction between two statements.
+func (c *change) within(ctx context.Context) (context.Context, error) {
+	if c.known == nil {
+		return ctx, nil
+	}
+	return context.WithoutCancel(ctx), ctx.Err()
+}
+
 // ExecContext is that of [sql.Tx].
 func (c *change) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	ctx, err := c.within(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if stmt := c.known.find(query); stmt != nil {
 		return c.StmtContext(ctx, stmt).ExecContext(ctx, args...)
 	}
@@ -145,6 +158,9 @@ func (c *change) ExecContext(ctx context.Context, query string, args ...any) (sq
 
 // QueryRowContext is that of [sql.Tx].
 func (c *change) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if short, err := c.within(ctx); err == nil { // else the row has the error
+		ctx = short
+	}
 	if stmt := c.known.find(query); stmt != nil {
 		return c.StmtContext(ctx, stmt).QueryRowContext(ctx, args...)
 	}

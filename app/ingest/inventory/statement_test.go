@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -146,5 +148,38 @@ func TestStatementsAreBounded(t *testing.T) {
 	readers.Wait()
 	if n, missed := i.read.known.counts(); n+missed > mostStatements {
 		t.Errorf("%d statements are kept", n+missed)
+	}
+}
+
+// TestEndedContextEndsTransaction: a caller that leaves while a transaction carries out its call gets its error at the
+// next statement, and nothing of the call is written. The other call of the transaction is the control.
+func TestEndedContextEndsTransaction(t *testing.T) {
+	i, err := Open(t.Context(), filepath.Join(t.TempDir(), "inventory.db"), "one")
+	must(t, err)
+	defer i.Close()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	list := func(yield func(File, error) bool) {
+		for f, err := range files(2, nil) {
+			if !yield(f, err) {
+				return
+			}
+			leave()
+		}
+	}
+	leaves, stays := entry("ark:/1/leaves", "leaves", 1), entry("ark:/1/stays", "stays", 1)
+	first := &call{ctx: ctx, done: make(chan struct{}),
+		do: func(tx *change) error { return insert(ctx, tx, &leaves, list) }}
+	second := &call{ctx: t.Context(), done: make(chan struct{}),
+		do: func(tx *change) error { return insert(t.Context(), tx, &stays, files(2, nil)) }}
+	i.carryOut([]*call{first, second})
+	if !errors.Is(first.err, context.Canceled) || second.err != nil {
+		t.Errorf("got %v, %v", first.err, second.err)
+	}
+	if _, _, err := i.VersionOf(t.Context(), "leaves"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("the version of the caller that left: %v", err)
+	}
+	if _, _, err := i.VersionOf(t.Context(), "stays"); err != nil {
+		t.Errorf("control: %v", err)
 	}
 }
