@@ -117,6 +117,7 @@ type Fields struct {
 	Group    *string
 	Tags     []string // as [Tagged] returns them; empty but not nil removes all
 	Bytes    *int64
+	Words    *string // see [CheckWords]
 }
 
 // Result is the result of one change of a list: the record after it, or the error of this change.
@@ -206,6 +207,11 @@ func current(j *Job, c *Change) error {
 	case c.Set.Priority != nil && (*c.Set.Priority < FirstPriority || *c.Set.Priority > LastPriority):
 		return Errorf(Invalid, "commit", j.ID, "priority %d is not within 0..99", *c.Set.Priority)
 	}
+	if c.Set.Words != nil {
+		if err := CheckWords(*c.Set.Words); err != nil {
+			return Errorf(Invalid, "commit", j.ID, "%w", err)
+		}
+	}
 	for _, n := range [...]*int{c.Set.Attempts, c.Set.Starts, c.Set.Retries} {
 		if n != nil && (*n < 0 || *n > MostCount) {
 			return Errorf(Invalid, "commit", j.ID, "the count %d is not within 0..%d", *n, MostCount)
@@ -228,6 +234,7 @@ func set(j *Job, f *Fields) {
 	assign(&j.Retries, f.Retries)
 	assign(&j.Children.Expected, f.Expected)
 	assign(&j.Group, f.Group)
+	assign(&j.Words, f.Words)
 	if f.Bytes != nil {
 		j.Bytes = countedBytes(*f.Bytes)
 	}

@@ -281,3 +281,17 @@ func ExampleSource() {
 	fmt.Println(strings.Contains(string(text), "Tally counts jobs with the same properties."), err)
 	// Output: true <nil>
 }
+
+// Words are those of titles and names, without differences of case and accents. A query has all of them, the last one
+// as the beginning of a word.
+func ExampleCheckWords() {
+	j := job.Job{Words: "crete maps of"}
+	fmt.Println(job.CheckWords(j.Words))
+	fmt.Println(job.CheckWords("Maps of Crete"))
+	q := job.Query{Words: []string{"maps", "cr"}}
+	fmt.Println(q.HasWords(&j))
+	// Output:
+	// <nil>
+	// "Maps" is no word of a job
+	// true
+}

@@ -71,6 +71,9 @@ type Job struct {
 	// of the work, as far as known; summed in the tallies; a larger size than 1 PiB counts as 1 PiB
 	Bytes int64  `json:"bytes,omitempty"`
 	Key   string `json:"key,omitempty"` // idempotency key, unique within kind and owner
+	// words of its title, names and identifiers, by which people find it; see [CheckWords]. Answers of the API do not
+	// have them
+	Words string `json:"-"`
 
 	Version int64     `json:"version"` // incremented by every change of the record except a renewal
 	Epoch   int64     `json:"epoch"`   // fencing token: incremented by every claim and by every transition without one

@@ -22,6 +22,7 @@ type Query struct {
 	Ended    *bool
 	Before   time.Time // Changed before
 	Worker   string    // claimed by a worker whose name begins with it
+	Words    []string  // that the job has, the last one as the beginning of a word; as words.Sought returns them
 	Oldest   bool      // oldest first; the default is newest first
 	After    string    // cursor: Page.Next of the previous page
 	Limit    int       // page size; 0 means 50, at most 1000
@@ -34,7 +35,7 @@ func (q *Query) Matches(j *Job) bool {
 		(q.Parent == "" || q.Parent == j.Parent) && (q.Key == "" || q.Key == j.Key) &&
 		(q.Tag == "" || slices.Contains(j.Tags, q.Tag)) && oneOf(q.Causes, j.Cause) &&
 		(q.Ended == nil || *q.Ended == j.Ended) && (q.Before.IsZero() || j.Changed.Before(q.Before)) &&
-		strings.HasPrefix(j.Worker, q.Worker)
+		strings.HasPrefix(j.Worker, q.Worker) && q.HasWords(j)
 }
 
 // PageSize returns the number of jobs on a page: Limit within its bounds.

@@ -48,8 +48,8 @@ type Jobs interface {
 	// higher than every earlier one of its kind, including those of purged jobs. The next number follows it. A lower
 	// one is a Conflict, one that is no number Invalid; after LastNumber a job without a number is Refused. So numbers
 	// increase in order of creation. Requires must be as [Required] returns it, priority, Bytes and counts within their
-	// bounds ([LastPriority], [MostBytes], [MostCount]), and the event one of the job, else the call is Invalid. All of
-	// this applies to the children of a commit too.
+	// bounds ([LastPriority], [MostBytes], [MostCount]), Words as [CheckWords] states, and the event one of the job,
+	// else the call is Invalid. All of this applies to the children of a commit too.
 	Create(ctx context.Context, jobs ...Created) ([]Job, error)
 
 	// Get returns the record, or kind NotFound.
@@ -68,6 +68,10 @@ type Jobs interface {
 	// List returns a page of jobs in order of creation. A cursor stays valid while jobs are added and removed. A cursor
 	// of no page is Invalid or is that of some page. A page ends early, with Next if jobs follow, with the job with
 	// which its specs and data have 8 MiB.
+	//
+	// A query with Words is refused by a store without [Properties].Words, and Invalid if they are none. Its cost does
+	// not grow with the number of jobs: after 5,000 jobs that may have the words, a page may end early, even without a
+	// job, with Next. Then it is possible that no job follows.
 	List(ctx context.Context, q Query) (Page, error)
 
 	// Count tallies all jobs by kind, state and group, in any order. Its cost does not depend on the number of jobs.
@@ -84,7 +88,8 @@ type Jobs interface {
 	// the store as a whole failed and the result of all changes is unknown (kind Unavailable): read again before a
 	// retry. Each change sees what the ones before it left. A child that ends, or is no longer ended, changes the
 	// counts and the version of its parent; a parent whose last child ends is due at once. A priority that is out of
-	// range is Invalid, and so is a count above [MostCount] or below 0: that of the change, a task or a message.
+	// range is Invalid, and so is a count above [MostCount] or below 0: that of the change, a task or a message. So are
+	// Words that [CheckWords] refuses.
 	Commit(ctx context.Context, changes ...Change) ([]Result, error)
 }
 
@@ -210,4 +215,5 @@ type Properties struct {
 	Exclusive bool // one process at a time
 	// how many jobs one commit should create at most, because more may be too large for it; 0: any number
 	Spawn int
+	Words bool // lists find jobs by words
 }

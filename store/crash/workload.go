@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -56,6 +57,7 @@ func made(life *lifecycle.Table, id, parent job.ID, children int) job.Created {
 	j, e := job.New(job.Job{
 		ID: id, Kind: job.Kind(life.Name()), Position: life.Start(), Definition: life.Hash(), Parent: parent,
 		Priority: job.DefaultPriority, Key: "key of " + string(id), Children: job.Children{Expected: children},
+		Words: "created test",
 	}, lifecycle.Owner, "alice", start)
 	return job.Created{Job: j, Event: e}
 }
@@ -95,6 +97,8 @@ func (s *script) run(ctx context.Context, st job.Store) error {
 	}
 	c.Tasks = []job.Task{{Name: "task", Kind: "test", State: "Running", Epoch: j.Epoch, Changed: at}}
 	c.Note = theMove
+	moved := "moved test"
+	c.Set.Words = &moved
 	c.Outbox = []job.Message{{Key: string(theJob) + "/told", Job: theJob, Topic: "mail", Created: at, Due: at}}
 	if !c.Ended && !j.Ended {
 		c.Spawn = []job.Created{made(s.life, theChild, theJob, 0)}
@@ -133,7 +137,27 @@ func (s *script) check(ctx context.Context, st job.Store) []string {
 		return []string{fmt.Sprintf("after %d moves at %+v with %d tasks, %d messages, %d children",
 			moved, now.Position, len(tasks), len(messages), len(children.Jobs))}
 	}
-	return s.checkAudit(ctx, st, moved)
+	return append(s.checkWords(ctx, st, moved), s.checkAudit(ctx, st, moved)...)
+}
+
+// checkWords sees whether the job is found by its new words exactly when the move was made.
+func (s *script) checkWords(ctx context.Context, st job.Store, moved int64) []string {
+	if !st.Properties().Words {
+		return nil
+	}
+	q := job.Query{Words: []string{"moved"}}
+	found, err := st.List(ctx, q)
+	if err != nil || len(found.Jobs) != int(moved) {
+		return []string{fmt.Sprintf("after %d moves %d jobs have the words, %v", moved, len(found.Jobs), err)}
+	}
+	q.Words = []string{"test", "cre"}
+	if found, err = st.List(ctx, q); err != nil || slices.ContainsFunc(found.Jobs, func(j job.Job) bool {
+		return j.ID == theJob
+	}) != (moved == 0) {
+		return []string{fmt.Sprintf("after %d moves %d jobs have the words of their creation, %v", moved,
+			len(found.Jobs), err)}
+	}
+	return nil
 }
 
 // checkAudit sees whether the move is in the audit log exactly when it was made, by a person.

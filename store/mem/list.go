@@ -80,17 +80,23 @@ func (s *Store) named(part, owner string, from, n int) (found []job.Job) {
 
 // List is part of job.Store.
 func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
+	if err := q.Check(); err != nil {
+		return job.Page{}, err
+	}
 	return do(s, ctx, func() (job.Page, error) {
-		step, at := -1, len(s.order)-1
+		step, at, from := -1, len(s.order)-1, s.lastRow
 		if q.Oldest {
-			step, at = 1, 0
+			step, at, from = 1, 0, 1
 		}
 		if q.After != "" {
 			last, err := strconv.Atoi(q.After)
 			if err != nil {
 				return job.Page{}, job.Errorf(job.Invalid, "list", "", "bad cursor %q", q.After)
 			}
-			at = s.beyond(last, q.Oldest)
+			at, from = s.beyond(last, q.Oldest), last+step
+		}
+		if len(q.Words) > 0 {
+			return s.pageOfWords(&q, from)
 		}
 		page, next := rules.NewPage(&q), ""
 		for at := range s.positions(&q, at, step) {

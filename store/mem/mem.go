@@ -37,6 +37,7 @@ type Store struct {
 	due      map[string][]*job.Message      // the pending ones of a topic, by Due
 	audit    []job.Audit
 	held     []job.Audit // those of holds
+	words    wordIndex
 	clock    job.KeptClock
 	watchers watchers.List
 }
@@ -66,13 +67,15 @@ type number struct {
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{
+	s := &Store{
 		ledger: ledger.New(), jobs: map[job.ID]job.Job{}, place: map[job.ID]int{}, keys: map[key]job.ID{},
 		numbers: map[number]job.ID{},
 		history: map[job.ID][]job.Event{}, tasks: map[job.ID]map[string]job.Task{}, messages: map[string]*job.Message{},
 		posted: map[post][]*job.Message{}, due: map[string][]*job.Message{},
 		letters: map[job.ID][]string{}, family: map[job.ID]map[job.ID]struct{}{},
 	}
+	s.words = newWordIndex(&s.rows)
+	return s
 }
 
 var _ job.Store = (*Store)(nil)
@@ -195,7 +198,7 @@ func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
 
 // Properties is part of job.Store.
 func (s *Store) Properties() job.Properties {
-	return job.Properties{Name: "mem", Exclusive: true}
+	return job.Properties{Name: "mem", Exclusive: true, Words: true}
 }
 
 // Touched returns how many records were read or written so far, and how many parts of the queue were visited. It is a

@@ -35,6 +35,7 @@ func (r *records) disorder(id job.ID) {
 // purge removes a job and its messages.
 func (r *records) purge(j *job.Job) {
 	r.rows++
+	r.words.replace(int64(r.place[j.ID]), r.jobs[j.ID].Words, "")
 	r.disorder(j.ID)
 	if at, found := slices.BinarySearch(r.ids, j.ID); found {
 		r.ids = slices.Delete(r.ids, at, at+1)

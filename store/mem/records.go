@@ -96,6 +96,7 @@ func (r *records) insert(j *job.Job) {
 	r.lastRow++
 	r.place[j.ID] = r.lastRow
 	r.order = append(r.order, row{r.lastRow, j.ID})
+	r.words.replace(int64(r.lastRow), "", j.Words)
 	at, _ := slices.BinarySearch(r.ids, j.ID)
 	r.ids = slices.Insert(r.ids, at, j.ID)
 	if j.Parent != "" {
@@ -112,6 +113,7 @@ func (r *records) insert(j *job.Job) {
 
 func (r *records) update(after *job.Job) {
 	r.rows++
+	r.words.replace(int64(r.place[after.ID]), r.jobs[after.ID].Words, after.Words)
 	r.jobs[after.ID] = *after
 }
 

@@ -131,7 +131,7 @@ func (c content) Once(ctx context.Context) (o transfer.Once, err error) {
 // Clear is part of transfer.Target.
 func (c content) Clear(ctx context.Context) error {
 	return c.s.exclusively(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `TRUNCATE job_made, job_now, job_tag, event, task, hold, message, audit, given, tally, lane,
+		_, err := tx.Exec(ctx, `TRUNCATE job_made, job_now, job_tag, job_word, event, task, hold, message, audit, given, tally, lane,
  turn, clock`)
 		return err
 	})

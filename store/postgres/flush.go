@@ -137,6 +137,7 @@ func (b *batch) writePurged(p *pgx.Batch, purged []*record) {
 		p.Queue("DELETE FROM "+of+" = ANY ($1)", rows)
 	}
 	p.Queue(removeTags, tagRows(purged)...)
+	queueWords(p, removeWords, purged)
 	p.Queue("DELETE FROM message WHERE job = ANY ($1)", ids)
 }
 
@@ -159,7 +160,7 @@ func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
 	var before [2][]*record // of changed and transited
 	entries := make([]*entry, 0, len(list))
 	var work []*taskOf
-	var untagged, tagged []*record
+	var untagged, tagged, had, has []*record // the last two: before and after new words
 	for _, f := range list {
 		switch {
 		case f.before == nil:
@@ -175,6 +176,9 @@ func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
 				untagged = append(untagged, f.before)
 			}
 		}
+		if f.before != nil && f.before.job.Words != f.after.job.Words {
+			had, has = append(had, f.before), append(has, &f.after)
+		}
 		for i := range f.events {
 			entries = append(entries, &f.events[i])
 		}
@@ -182,7 +186,7 @@ func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
 			work = append(work, &taskOf{f.after.n, t})
 		}
 	}
-	insertRows(p, &made, added)
+	b.writeMade(p, added)
 	insertRows(p, &now, added)
 	if len(changed) > 0 {
 		p.Queue(updateNow, append(now.args(changed), versions(before[0]))...)
@@ -200,6 +204,7 @@ func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
 	if args := tagRows(tagged); len(args[0].([]int64)) > 0 {
 		p.Queue("INSERT INTO job_tag (n, tag) SELECT DISTINCT * FROM unnest($1::bigint[], $2::text[])", args...)
 	}
+	b.writeWords(p, had, has)
 }
 
 var (

@@ -40,6 +40,9 @@ func (c *conditions) where() string {
 
 // List is part of job.Store. A cursor is the row number of a page's last job.
 func (s *Store) List(ctx context.Context, q job.Query) (page job.Page, err error) {
+	if err := q.Check(); err != nil {
+		return page, err
+	}
 	var c conditions
 	after := int64(math.MaxInt64)
 	if q.Oldest {
@@ -49,6 +52,17 @@ func (s *Store) List(ctx context.Context, q job.Query) (page job.Page, err error
 		if after, err = strconv.ParseInt(q.After, 10, 64); err != nil || after < 0 {
 			return page, job.Errorf(job.Invalid, "list", "", "bad cursor %q", q.After)
 		}
+	}
+	if len(q.Words) > 0 {
+		from := after - 1
+		if q.Oldest {
+			from = after + 1
+		}
+		err = s.read(ctx, "list", "", func(r *reader) error {
+			page, err = r.pageOfWords(&q, from)
+			return err
+		})
+		return page, err
 	}
 	order := "DESC"
 	if q.Oldest {
@@ -121,6 +135,7 @@ func (c *conditions) query(q *job.Query) {
 	if q.Tag != "" {
 		c.add("m.n IN (SELECT n FROM job_tag WHERE tag = %s)", pg.Stored(q.Tag))
 	}
+	c.words(q.Words)
 	if q.Ended != nil {
 		c.text = append(c.text, pick(*q.Ended, "j.ended <> 0", "j.ended = 0"))
 	}

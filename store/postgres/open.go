@@ -207,7 +207,9 @@ func (s *Store) Close() error {
 }
 
 // Properties is part of job.Store.
-func (s *Store) Properties() job.Properties { return job.Properties{Name: "postgres", Durable: true} }
+func (s *Store) Properties() job.Properties {
+	return job.Properties{Name: "postgres", Durable: true, Words: true}
+}
 
 // unknown reports whether some counter may not exist: this server has not committed a transaction with it. Counters are
 // never removed.

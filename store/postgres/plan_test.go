@@ -47,7 +47,7 @@ func addEnded(t *testing.T, s *Store, id job.ID, n int) {
 }
 
 // growing are the tables whose rows remain when jobs have ended.
-var growing = []string{"job_made", "job_now", "event", "task", "job_tag", "message", "audit"}
+var growing = []string{"job_made", "job_now", "event", "task", "job_tag", "job_word", "message", "audit"}
 
 // live are the indexes that have no rows of jobs that have ended: a statement may read all of one.
 var live = []string{"job_live", "job_first", "job_eldest", "job_due", "job_claimed", "job_expires",
@@ -204,6 +204,8 @@ func TestPlans(t *testing.T) {
 		},
 		func() error { _, err := s.List(ctx, job.Query{Parent: "tst_batch", Limit: 20}); return err },
 		func() error { _, err := s.List(ctx, job.Query{Worker: "w1"}); return err },
+		func() error { _, err := s.List(ctx, job.Query{Words: []string{"maps", "cr"}}); return err },
+		func() error { _, err := s.List(ctx, job.Query{Words: []string{"cr"}, Oldest: true}); return err },
 		func() error { _, err := s.Overdue(ctx, start, nil, 10); return err },
 		func() error { _, err := s.Count(ctx); return err },
 		func() error { _, err := s.Get(ctx, "tst_2"); return err },

@@ -34,7 +34,7 @@ const (
 const selectRecord = `SELECT m.n, m.id, m.kind, m.number, m.parent, m.owner, m.definition, m.created, m.key, m.spec,
  m.crowd, j.state, j.last_ok, j.origin, j.outcome, j.ended, j.priority, j.grp, j.tags, j.bytes, j.version, j.epoch,
  j.worker, j.until, j.starts, j.attempts, j.retries, j.due, j.deadline, j.expires, j.entered, j.changed, j.message,
- j.cause, j.children, j.seq, j.head, j.data, j.lane, j.waits, m.requires
+ j.cause, j.children, j.seq, j.head, j.data, j.lane, j.waits, m.requires, m.words
 FROM job_made m JOIN job_now j ON j.n = m.n `
 
 // scan reads the record under the cursor of selectRecord.
@@ -49,7 +49,7 @@ func (r *record) scan(rows pgx.CollectableRow) error {
 		&crowd, &state, &lastOK, &origin, &outcome, &ended, &j.Priority, &j.Group, &tags, &j.Bytes, &j.Version,
 		&j.Epoch, &j.Worker, &until, &j.Starts, &j.Attempts, &j.Retries, &due, &deadline, &expires, &entered, &changed,
 		&j.Message, &j.Cause, &children, &j.Seq, &head, &data, &lane, &r.waits,
-		&requires)
+		&requires, &j.Words)
 	if err != nil {
 		return err
 	}

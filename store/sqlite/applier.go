@@ -57,7 +57,8 @@ func newApplier(s *Store) (*applier, error) {
 		rowlog.Entry: insertEvent + " ON CONFLICT DO NOTHING", rowlog.Task: putTask, rowlog.Hold: putHold,
 		rowlog.DropHold: dropHold, rowlog.Message: putMessage, rowlog.Audit: insertAudit + " ON CONFLICT DO NOTHING",
 		rowlog.Event: insertFormer + " ON CONFLICT DO NOTHING", rowlog.Requires: putRequires,
-		rowlog.Sent: insertSent + " ON CONFLICT DO NOTHING", rowlog.Audited: insertAudited + " ON CONFLICT DO NOTHING",
+		rowlog.Words: putWords,
+		rowlog.Sent:  insertSent + " ON CONFLICT DO NOTHING", rowlog.Audited: insertAudited + " ON CONFLICT DO NOTHING",
 	} {
 		stmt, err := s.records.c.Prepare(sql)
 		if err != nil {

@@ -33,7 +33,8 @@ func newFront(c *conn.Conn, o *overlay) (*front, error) {
 	f := &front{c: c, overlay: o, pending: newGeneration()}
 	row := func(k rowlog.Kind) statement { return f.group.Row(k) }
 	f.target = target{&reading{}, &writing{
-		made: row(rowlog.Made), requires: row(rowlog.Requires), insert: row(rowlog.Now), update: row(rowlog.Now),
+		made: row(rowlog.Made), requires: row(rowlog.Requires), words: row(rowlog.Words),
+		insert: row(rowlog.Now), update: row(rowlog.Now),
 		data: row(rowlog.Data), noData: row(rowlog.NoData), key: row(rowlog.Key), event: row(rowlog.Entry),
 		task: row(rowlog.Task), hold: row(rowlog.Hold), dropHold: row(rowlog.DropHold), post: row(rowlog.Message),
 		word: row(rowlog.Word), move: row(rowlog.Move), audit: row(rowlog.Audit),

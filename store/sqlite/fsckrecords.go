@@ -86,7 +86,7 @@ func (f *fsck) derived(id job.ID, x fix, format string, args ...any) {
 // check reads all tables.
 func (f *fsck) check() error {
 	for _, part := range []func() error{
-		f.integrity, f.dictionaries, f.halves, f.records, f.children, f.events, f.keys, f.orphans, f.holds,
+		f.integrity, f.dictionaries, f.halves, f.records, f.children, f.events, f.keys, f.words, f.orphans, f.holds,
 	} {
 		if err := f.ctx.Err(); err != nil {
 			return &job.Error{Op: "fsck", Kind: job.Unavailable, Err: err}

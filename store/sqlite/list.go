@@ -15,6 +15,9 @@ import (
 
 // List is part of job.Store. A cursor is the row number of a page's last job.
 func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
+	if err := q.Check(); err != nil {
+		return job.Page{}, err
+	}
 	from := int64(1)
 	if !q.Oldest {
 		from = s.lines.last()
@@ -95,6 +98,10 @@ func (s *Store) page(r *reader, q *job.Query, from int64) (page job.Page, err er
 	defer func() { page.Jobs = some.Jobs }()
 	w, found, err := s.wanted(r, q)
 	if !found || err != nil {
+		return page, err
+	}
+	if len(q.Words) > 0 {
+		page.Next, err = s.pageOfWords(r, q, w, &some, from)
 		return page, err
 	}
 	last := int64(0)

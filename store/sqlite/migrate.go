@@ -16,7 +16,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the newest version that this binary supports.
-const schemaVersion = 10
+const schemaVersion = 11
 
 // Schema is the newest schema that this program reads and writes.
 func Schema() int { return schemaVersion }

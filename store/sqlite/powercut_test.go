@@ -81,6 +81,7 @@ func workload(t *testing.T, s *Store, d *disk) {
 	for round := range 3 {
 		batch := newJob(storetest.Batch, fmt.Sprintf("tst_batch%d", round), at, func(j *job.Job) {
 			j.Key, j.Owner, j.Children.Expected = "key", fmt.Sprintf("owner%d", round), 3
+			j.Words = "batch maps"
 		})
 		created(batch)
 		j := claim(storetest.Batch, 1)[0]

@@ -20,6 +20,7 @@ type reader struct {
 	byID, byRow, rowOf, idBegin, idPart, number, event, tasks, keyed, snapshot, done *conn.Stmt
 	audit, auditBefore, auditHash, auditHolds                                        *conn.Stmt
 	messages                                                                         messageLists
+	words                                                                            wordStatements
 }
 
 // readers is a pool of them.
@@ -62,6 +63,9 @@ func openReaders(s *Store) (*readers, error) {
 			&r.tasks:    selectTasks,
 		})
 		if err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+		if err := prepare(c, r.words.statements()); err != nil {
 			return nil, errors.Join(err, p.close())
 		}
 	}
@@ -303,5 +307,5 @@ func (n *names) getTask(t *conn.Stmt) job.Task {
 
 // Properties is part of job.Store.
 func (s *Store) Properties() job.Properties {
-	return job.Properties{Name: "sqlite", Durable: true, Exclusive: true}
+	return job.Properties{Name: "sqlite", Durable: true, Exclusive: true, Words: true}
 }

@@ -197,6 +197,11 @@ func (r *records) insert(e *entry, parent int64) error {
 			return err
 		}
 	}
+	if j.Words != "" {
+		if err := r.putWords(e.n, j.Words); err != nil {
+			return err
+		}
+	}
 	if err := r.names.bindNow(r.writes.insert, e); err != nil {
 		return err
 	}
@@ -220,6 +225,12 @@ func (r *records) insert(e *entry, parent int64) error {
 	return r.writes.key.Run()
 }
 
+func (r *records) putWords(n int64, words string) error {
+	r.writes.words.Int(1, n)
+	r.writes.words.TextOrNull(2, words)
+	return r.writes.words.Run()
+}
+
 func (r *records) putData(n int64, data []byte) error {
 	if len(data) == 0 {
 		r.writes.noData.Int(1, n)
@@ -239,6 +250,12 @@ func (r *records) update(before, after *job.Job) error {
 	if !same(before.Data, after.Data) {
 		e.data = sumData(after.Data)
 		if err := r.try(r.putData(e.n, after.Data)); err != nil {
+			return err
+		}
+	}
+	if before.Words != after.Words {
+		e.made = sumMade(e.n, after)
+		if err := r.try(r.putWords(e.n, after.Words)); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 const selectRow = `SELECT m.n, m.id, m.kind, m.number, p.id, m.owner, m.definition, m.created, m.key, m.spec,
  j.state, j.last_ok, j.origin, j.outcome, j.ended, j.priority, j.grp, j.version, j.epoch, j.worker, j.until,
  j.starts, j.attempts, j.retries, j.due, j.deadline, j.expires, j.entered, j.changed, j.message, j.cause, j.children,
- j.seq, j.last, j.head, d.data, j.tags, j.bytes, j.sum, m.requires
+ j.seq, j.last, j.head, d.data, j.tags, j.bytes, j.sum, m.requires, m.words
 FROM job_made m JOIN job_now j ON j.n = m.n LEFT JOIN job_data d ON d.n = m.n LEFT JOIN job_made p ON p.n = m.parent `
 
 // getRow reads the record under the statement's cursor. A damaged one is an error with the job's id, see isDamage.
@@ -35,7 +35,7 @@ func (n *names) readRow(s *conn.Stmt) (*entry, error) {
 	j.Parent, j.Owner, j.Definition = job.ID(s.GetText(4)), n.getWord(s, 5), n.getWord(s, 6)
 	created := s.GetInt(7)
 	j.Created = unixMicro(created)
-	j.Key, j.Spec = s.GetText(8), s.GetBytes(9)
+	j.Key, j.Spec, j.Words = s.GetText(8), s.GetBytes(9), s.GetText(40)
 	j.State, j.LastOK = lifecycle.State(n.getName(s, 10)), lifecycle.State(n.getName(s, 11))
 	j.Origin, j.Outcome = lifecycle.State(n.getName(s, 12)), lifecycle.Outcome(n.getName(s, 13))
 	ended := s.GetInt(14)

@@ -27,8 +27,9 @@ type statement interface {
 
 // writing are the loop's statements that write.
 type writing struct {
-	made, requires, insert, update, data, noData, key, event, task, hold, dropHold, post, word, move, audit statement
+	made, requires, words, insert, update, data, noData, key, event, task, hold, dropHold, post, word, move statement
 
+	audit   statement
 	audited statement // audit with the address of a sender
 }
 
@@ -49,6 +50,7 @@ func (r *reading) prepare(c *conn.Conn) error {
 // The statements that write, but those of the record itself.
 const (
 	putRequires = "UPDATE job_made SET requires = ?2 WHERE n = ?1"
+	putWords    = "UPDATE job_made SET words = ?2 WHERE n = ?1"
 	putData     = "INSERT OR REPLACE INTO job_data (n, data) VALUES (?, ?)"
 	dropData    = "DELETE FROM job_data WHERE n = ?"
 	insertKey   = "INSERT INTO job_key (key, kind, owner, n) VALUES (?, ?, ?, ?)"
@@ -76,10 +78,10 @@ const (
 
 func (w *writing) prepare(c *conn.Conn) error {
 	for to, sql := range map[*statement]string{
-		&w.made: insertMade, &w.requires: putRequires, &w.insert: insertNow, &w.update: updateNow, &w.data: putData,
-		&w.noData: dropData, &w.key: insertKey, &w.event: insertEvent, &w.task: putTask, &w.hold: putHold,
-		&w.dropHold: dropHold, &w.post: putMessage, &w.word: insertWord, &w.move: insertMove, &w.audit: insertAudit,
-		&w.audited: insertAudited,
+		&w.made: insertMade, &w.requires: putRequires, &w.words: putWords, &w.insert: insertNow, &w.update: updateNow,
+		&w.data: putData, &w.noData: dropData, &w.key: insertKey, &w.event: insertEvent, &w.task: putTask,
+		&w.hold: putHold, &w.dropHold: dropHold, &w.post: putMessage, &w.word: insertWord, &w.move: insertMove,
+		&w.audit: insertAudit, &w.audited: insertAudited,
 	} {
 		s, err := c.Prepare(sql)
 		if err != nil {

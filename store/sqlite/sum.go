@@ -99,7 +99,7 @@ func (s *summer) end() uint32 {
 	return sum
 }
 
-// sumMade is over the immutable fields of a job. An entry keeps it, so that a long spec is summed once.
+// sumMade is over the immutable fields of a job, and its words. An entry keeps it, so that a long spec is summed once.
 func sumMade(n int64, j *job.Job) uint32 {
 	s := newSummer()
 	s.int(n)
@@ -114,6 +114,10 @@ func sumMade(n int64, j *job.Job) uint32 {
 	s.bytes(j.Spec)
 	for _, l := range j.Requires { // a record of an earlier version has none
 		s.str(l)
+	}
+	if j.Words != "" { // the same
+		s.int(-1)
+		s.str(j.Words)
 	}
 	return s.end()
 }

@@ -113,6 +113,15 @@ var broken = map[string]struct {
 			}
 		}}
 	}},
+	"words are dropped": {"Word/kept", func(s job.Store) job.Store {
+		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Words = "" }}
+	}},
+	"words of a query are overlooked": {"Word/found", func(s job.Store) job.Store {
+		return &breaks{Store: s, query: func(q *job.Query) { q.Words = nil }}
+	}},
+	"words are not replaced": {"Word/a_change", func(s job.Store) job.Store {
+		return &breaks{Store: s, change: func(c *job.Change) { c.Set.Words = nil }}
+	}},
 	"labels are dropped": {"Label/kept", func(s job.Store) job.Store {
 		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Requires = nil }}
 	}},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/job/words"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -142,6 +143,7 @@ func (c *costs) next() job.Created {
 	if c.n%3 == 0 {
 		j.Requires = job.Tagged([]string{"gpu", "ssd", "tape"}[c.n/3%3], fmt.Sprint("zone=", c.n/3%1000))
 	}
+	j.Words = words.Of("all", fmt.Sprintf("job%07d", c.n), fmt.Sprint("hundred", c.n/100))
 	by := lifecycle.Owner
 	if c.n%10 == 5 {
 		by = lifecycle.Operator

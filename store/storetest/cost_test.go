@@ -67,11 +67,22 @@ func (s searching) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return s.Store.List(ctx, q)
 }
 
+// scanning is a store that reads all jobs for those with a word.
+type scanning struct{ *mem.Store }
+
+func (s scanning) List(ctx context.Context, q job.Query) (job.Page, error) {
+	if len(q.Words) == 1 {
+		linear(s).readAll(ctx)
+	}
+	return s.Store.List(ctx, q)
+}
+
 // The controls: a store that reads all rows and one that visits all lanes are found, and no other operation of theirs.
 func TestCostsSeeLinearStores(t *testing.T) {
 	for name, st := range map[string]storetest.Counted{
 		"get": linear{mem.New()}, "peek": restless{mem.New(), new(int)},
 		"audit of holds": filtering{mem.New()}, "the jobs of a worker": searching{mem.New()},
+		"found by a word of one job": scanning{mem.New()},
 	} {
 		faults, err := storetest.Growth(t.Context(), st, 5_000, t.Logf)
 		if err != nil || len(faults) != 1 || !strings.HasPrefix(faults[0], name+" touches ") {

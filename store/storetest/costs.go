@@ -102,6 +102,21 @@ var costly = []costing{
 		})
 	}},
 	{name: "a page after a cursor", run: costPage},
+	{name: "found by a word of one job", run: func(c *costs, count counting) error {
+		return costWords(c, count, 1, "job0000333")
+	}},
+	{name: "found by two words, one of all jobs", run: func(c *costs, count counting) error {
+		return costWords(c, count, 20, "hundred3", "all")
+	}},
+	{name: "found by a word of all jobs", run: func(c *costs, count counting) error {
+		return costWords(c, count, 20, "all")
+	}, newest: true},
+	{name: "found by a word of all jobs, of another owner", run: func(c *costs, count counting) error {
+		return count(func() error {
+			page, err := c.st.List(c.ctx, job.Query{Words: []string{"all"}, Owner: "nobody", Limit: 20})
+			return gives(len(page.Jobs), 0, err)
+		})
+	}, newest: true},
 	{name: "numbered", run: func(c *costs, count counting) error {
 		return count(func() error {
 			j, err := c.st.Numbered(c.ctx, stepKind, 333)
@@ -141,6 +156,14 @@ var costly = []costing{
 			return gives(len(got), 0, err)
 		})
 	}},
+}
+
+// costWords lists a page of the jobs with words.
+func costWords(c *costs, count counting, want int, text ...string) error {
+	return count(func() error {
+		page, err := c.st.List(c.ctx, job.Query{Words: text, Limit: 20})
+		return gives(len(page.Jobs), want, err)
+	})
 }
 
 // costPurge purges a job that had a message, and then its batch.

@@ -166,7 +166,9 @@ func (m *model) Watch(ctx context.Context, wake func([]job.Hint)) {
 	})
 }
 
-func (m *model) Properties() job.Properties { return job.Properties{Name: "model", Exclusive: true} }
+func (m *model) Properties() job.Properties {
+	return job.Properties{Name: "model", Exclusive: true, Words: true}
+}
 
 func (m *model) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, error) {
 	return do(m, ctx, func() ([]job.Job, error) {
@@ -201,6 +203,9 @@ func (m *model) create(c *job.Created) (job.ID, error) {
 	}
 	if !inOrder(j.Requires) {
 		return "", job.Errorf(job.Invalid, "create", j.ID, "it requires %q", j.Requires)
+	}
+	if err := job.CheckWords(j.Words); err != nil {
+		return "", job.Errorf(job.Invalid, "create", j.ID, "%w", err)
 	}
 	switch {
 	case j.Priority < 0, j.Priority > 99, j.Bytes < 0, j.Bytes > 1<<50, !areCounts(j.Starts, j.Attempts, j.Retries):

@@ -57,6 +57,9 @@ func (m *model) List(ctx context.Context, q job.Query) (job.Page, error) {
 		if err != nil {
 			return job.Page{}, job.Errorf(job.Invalid, "list", "", "bad cursor %q", q.After)
 		}
+		if err := q.Check(); err != nil {
+			return job.Page{}, err
+		}
 		all := m.ordered()
 		if !q.Oldest {
 			slices.Reverse(all)

@@ -52,8 +52,8 @@ type test struct {
 
 // parts are the methods of the contract, each with its sentences.
 var parts = []part{
-	{"Create", createTests}, {"Get", getTests}, {"List", listTests}, {"Number", numberTests}, {"Count", countTests},
-	{"History", historyTests},
+	{"Create", createTests}, {"Get", getTests}, {"List", listTests}, {"Word", wordTests}, {"Number", numberTests},
+	{"Count", countTests}, {"History", historyTests},
 	{"Claim", claimTests}, {"Label", labelTests}, {"Limit", limitTests}, {"Hold", holdTests}, {"Renew", renewTests},
 	{"Commit", commitTests}, {"Stale", staleTests}, {"Chain", chainTests}, {"Children", childTests},
 	{"Outbox", outboxTests}, {"Bounds", boundsTests},

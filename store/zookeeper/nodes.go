@@ -111,6 +111,8 @@ type recordNode struct {
 	Job  job.Job `json:"job"` // without Spec and Data
 	Spec blob    `json:"spec"`
 	Data blob    `json:"data"`
+	// Words of the job
+	Words string `json:"words,omitempty"`
 
 	// the node of another system that shows the job, and whether that system's programs work on it
 	Node      string `json:"node,omitempty"`
@@ -118,7 +120,8 @@ type recordNode struct {
 }
 
 func encodeJob(row int64, j *job.Job, node string, elsewhere bool) []byte {
-	n := recordNode{Row: row, Job: *j, Spec: blob(j.Spec), Data: blob(j.Data), Node: node, Elsewhere: elsewhere}
+	n := recordNode{Row: row, Job: *j, Spec: blob(j.Spec), Data: blob(j.Data), Words: j.Words, Node: node,
+		Elsewhere: elsewhere}
 	n.Job.Spec, n.Job.Data = nil, nil
 	return encode(&n)
 }
@@ -128,7 +131,7 @@ func decodeJob(data []byte) (*record, error) {
 	if err := json.Unmarshal(data, &n); err != nil {
 		return nil, err
 	}
-	n.Job.Spec, n.Job.Data = json.RawMessage(n.Spec), json.RawMessage(n.Data)
+	n.Job.Spec, n.Job.Data, n.Job.Words = json.RawMessage(n.Spec), json.RawMessage(n.Data), n.Words
 	return &record{job: n.Job, row: n.Row, tasks: map[string]job.Task{}, node: n.Node, elsewhere: n.Elsewhere}, nil
 }
 

@@ -86,6 +86,10 @@ const mostRows = 1000
 
 // List is part of job.Store.
 func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
+	if len(q.Words) > 0 {
+		return job.Page{}, job.Errorf(job.Refused, "list", "", "a store in ZooKeeper has no index of words: search by "+
+			"other filters, such as owner and group")
+	}
 	return do(s, ctx, func(r *records) (job.Page, error) { return r.list(&q) })
 }
 
@@ -220,7 +224,7 @@ func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
 // mostSpawned is how many jobs fit one multi, with the nodes of a mirror: about 4 KiB each.
 const mostSpawned = 128
 
-// Properties is part of job.Store.
+// Properties is part of job.Store. A search by words would read all records.
 func (s *Store) Properties() job.Properties {
 	return job.Properties{Name: "zookeeper", Durable: true, Exclusive: true, Spawn: mostSpawned}
 }

@@ -16,6 +16,9 @@ func checkNew(c *job.Created) error {
 	if required, err := job.Required(j.Requires...); err != nil || !slices.Equal(required, j.Requires) {
 		return invalid("it requires %q, which are no labels in order", j.Requires)
 	}
+	if err := job.CheckWords(j.Words); err != nil {
+		return invalid("%w", err)
+	}
 	switch {
 	case j.Priority < job.FirstPriority || j.Priority > job.LastPriority:
 		return invalid("priority %d is not within %d..%d", j.Priority, job.FirstPriority, job.LastPriority)

@@ -33,12 +33,13 @@ const (
 	Audited  Kind = 17 // the columns of audit and the address of the sender
 	Requires Kind = 18 // row number, labels that the job requires; after Made
 	Entry    Kind = 19 // the columns of event
+	Words    Kind = 20 // row number, words of the job; after Made
 )
 
 // parameters are the numbers of values.
 var parameters = [...]int{Word: 2, Move: 6, Made: 10, Now: 29, Data: 2, NoData: 1, Key: 4, Event: 10, Task: 12,
 	Hold: 13, DropHold: 1, Message: 12, Audit: 13, View: 1, Numbers: 4, Sent: 11, Audited: 14, Requires: 2,
-	Entry: 12}
+	Entry: 12, Words: 2}
 
 const mostParameters = 29
 
