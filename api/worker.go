@@ -111,6 +111,7 @@ type Report struct {
 	Message  *string         `json:"message,omitempty"`
 	Priority *int            `json:"priority,omitempty"`
 	Tags     []string        `json:"tags,omitempty"`
+	Words    []string        `json:"words,omitempty"` // texts by whose words people find the job, such as a title
 	Bytes    *int64          `json:"bytes,omitempty"`
 	Deadline *time.Time      `json:"deadline,omitempty"` // when the whole job must have ended
 	Advanced bool            `json:"advanced,omitempty"` // claims whose workers crashed before do not count any more
@@ -162,6 +163,7 @@ type Order struct {
 	Owner    string          `json:"owner,omitempty"`
 	Key      string          `json:"key,omitempty"` // a second order with the same key gives the same job
 	Tags     []string        `json:"tags,omitempty"`
+	Words    []string        `json:"words,omitempty"`    // texts by whose words people find the job, such as a title
 	Requires []string        `json:"requires,omitempty"` // labels that a worker must have to claim it, such as gpu
 	Bytes    int64           `json:"bytes,omitempty"`
 	Due      time.Time       `json:"due,omitzero"`

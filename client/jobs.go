@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -33,6 +34,7 @@ func Values(q job.Query) url.Values {
 	set("key", q.Key)
 	set("worker", q.Worker)
 	set("tag", q.Tag)
+	set("words", strings.Join(q.Words, " "))
 	for _, c := range q.Causes {
 		v.Add("cause", c)
 	}

@@ -291,7 +291,7 @@ func (t *transition) merge(set *settings) {
 	own := &set.set
 	t.Tasks, t.Outbox = set.tasks, set.outbox
 	t.Set.Data, t.Set.Priority, t.Set.Tags = own.Data, own.Priority, own.Tags
-	t.Set.Bytes, t.Set.Starts, t.Set.Deadline = own.Bytes, own.Starts, own.Deadline
+	t.Set.Bytes, t.Set.Starts, t.Set.Deadline, t.Set.Words = own.Bytes, own.Starts, own.Deadline, own.Words
 	if own.Cause != nil && (t.Set.Cause == nil || *t.Set.Cause == "") {
 		t.Set.Cause = own.Cause
 	}

@@ -46,13 +46,14 @@ func ExampleRun_SetTags() {
 	e, stop := shop(engine.Options{}, orders(func(_ context.Context, r *engine.Run) error {
 		r.SetBytes(2500)
 		r.SetTags("heavy")
+		r.SetWords("Maps of Crete")
 		r.SetPriority(10)
 		return nil
 	}))
 	defer stop()
 	j := ended(e, engine.Order{})
-	fmt.Println(j.Bytes, j.Tags, j.Priority)
-	// Output: 2500 [heavy] 10
+	fmt.Println(j.Bytes, j.Tags, j.Words, j.Priority)
+	// Output: 2500 [heavy] crete maps of 10
 }
 
 // Key is the same for every attempt at a state, Fence differs: what must happen once goes by the key, what two attempts

@@ -115,6 +115,9 @@ func (r *Run) reportSet() remote.Report {
 		Tags: set.set.Tags, Bytes: set.set.Bytes, Deadline: set.set.Deadline, Advanced: set.set.Starts != nil,
 		Tasks: set.tasks,
 	}
+	if set.set.Words != nil {
+		p.Words = []string{*set.set.Words}
+	}
 	if set.set.Cause != nil {
 		p.Cause = *set.set.Cause
 	}
@@ -189,8 +192,8 @@ func (d distant) spawn(ctx context.Context, r *Run, first int, orders []Order) e
 		}
 		s.Jobs = append(s.Jobs, remote.Child{
 			Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags,
-			Requires: o.Requires, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline, Spec: json.RawMessage(spec),
-			Actor: o.Actor, Note: o.Note,
+			Words: o.Words, Requires: o.Requires, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline,
+			Spec: json.RawMessage(spec), Actor: o.Actor, Note: o.Note,
 		})
 	}
 	return d.update(ctx, r, s)

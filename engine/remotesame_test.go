@@ -30,6 +30,7 @@ type stored struct {
 	Data          string
 	Priority      int
 	Tags          []string
+	Words         string
 	Bytes         int64
 	Children      job.Children
 	History       []string
@@ -90,11 +91,12 @@ var same = []struct {
 		r.SetMessage("it is long")
 		r.SetPriority(7)
 		r.SetTags("b", "a")
+		r.SetWords("A M\u00e1p", "map.tif")
 		r.SetBytes(12)
 		r.Advanced()
 		return nil
 	}, []remote.Report{{Message: text("it is long"), Priority: number(7), Tags: []string{"b", "a"}, Bytes: size(12),
-		Advanced: true}}, "begin"},
+		Words: []string{"A M\u00e1p", "map.tif"}, Advanced: true}}, "begin"},
 	{"children", func(ctx context.Context, r *engine.Run) error {
 		err := r.Spawn(ctx, 2, func(i int) (engine.Order, error) {
 			return engine.Order{Kind: "test.letter", Group: "g", Due: later, Spec: map[string]int{"n": i},
@@ -225,7 +227,7 @@ func (w *harness) stored(id job.ID, logs *joblog.Logs) stored {
 	j := w.get(id)
 	s := stored{
 		Position: j.Position, Cause: j.Cause, Says: j.Message, Attempts: j.Attempts, Data: string(j.Data),
-		Priority: j.Priority, Tags: j.Tags, Bytes: j.Bytes,
+		Priority: j.Priority, Tags: j.Tags, Bytes: j.Bytes, Words: j.Words,
 		Children: j.Children, Claimed: j.Claimed(),
 	}
 	if !j.Due.IsZero() {

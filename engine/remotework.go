@@ -26,8 +26,8 @@ const mostClaims = 100_000
 // changesRecord reports whether a report changes the record; a report that only logs or shows progress does not.
 func changesRecord(r *remote.Report) bool {
 	return !r.Keep || r.Data != nil || r.Merge != nil || r.Message != nil || r.Priority != nil || r.Tags != nil ||
-		r.Bytes != nil || r.Deadline != nil || r.Advanced || r.Cause != "" || len(r.Tasks)+len(r.Messages) > 0 ||
-		r.Spawn != nil
+		r.Words != nil || r.Bytes != nil || r.Deadline != nil || r.Advanced || r.Cause != "" ||
+		len(r.Tasks)+len(r.Messages) > 0 || r.Spawn != nil
 }
 
 // expects returns the version that the record must still have, because data is merged into what was read. Zero: any.
@@ -62,6 +62,9 @@ func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 	}
 	if p.Tags != nil {
 		r.SetTags(p.Tags...)
+	}
+	if p.Words != nil {
+		r.SetWords(p.Words...)
 	}
 	if p.Deadline != nil {
 		r.SetDeadline(*p.Deadline)
@@ -162,8 +165,8 @@ func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 		}
 		order := Order{
 			Kind: one.Kind, Priority: one.Priority, Group: one.Group, Owner: r.job.Owner, Key: one.Key, Parent: r.id,
-			Tags: one.Tags, Requires: one.Requires, Bytes: one.Bytes, Due: one.Due, Deadline: one.Deadline,
-			Spec: one.Spec, Actor: one.Actor, Note: one.Note,
+			Tags: one.Tags, Words: one.Words, Requires: one.Requires, Bytes: one.Bytes, Due: one.Due,
+			Deadline: one.Deadline, Spec: one.Spec, Actor: one.Actor, Note: one.Note,
 		}
 		all = append(all, job.Created{})
 		if err := r.engine.prepare(&all[i], &order, s.From+i, r.job.Created); err != nil {

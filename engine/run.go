@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/job/words"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -127,6 +128,13 @@ func (r *Run) SetPriority(p int) {
 
 // SetTags sets the tags that holds and limits can name, in the commit that ends the attempt.
 func (r *Run) SetTags(tags ...string) { r.wants.set.Tags = append([]string{}, job.Tagged(tags...)...) }
+
+// SetWords sets the texts by whose words people find the job, such as a title and the name of a file, in the commit
+// that ends the attempt.
+func (r *Run) SetWords(texts ...string) {
+	w := words.Of(texts...)
+	r.wants.set.Words = &w
+}
 
 // SetBytes sets the size of the work in the commit that ends the attempt.
 func (r *Run) SetBytes(n int64) { r.wants.set.Bytes = &n }

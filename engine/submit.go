@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine/repeat"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/job/words"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -27,6 +28,7 @@ type Order struct {
 	Parent   job.ID
 	Number   int64    // from another system, higher than all numbers of the kind so far; zero: the next
 	Tags     []string // that holds and limits can name, besides the group
+	Words    []string // texts by whose words people find the job, such as a title and the name of a file
 	Requires []string // labels that a worker must have to claim the job, besides those that its state requires
 	Bytes    int64    // of the work, if known
 	Due      time.Time
@@ -147,6 +149,7 @@ func (e *Engine) prepare(c *job.Created, n *Order, nth int, parentCreated time.T
 		ID: id, Kind: n.Kind, Position: start, Priority: priority, Group: n.Group, Owner: n.Owner, Key: n.Key,
 		Parent: n.Parent, Number: n.Number, Tags: job.Tagged(n.Tags...), Requires: required,
 		Bytes: n.Bytes, Due: n.Due, Deadline: n.Deadline, Definition: w.Life.Hash(), Spec: spec,
+		Words: words.Of(n.Words...),
 	}
 	c.Job.Expires = w.expires(&c.Job, start, now, n.Deadline)
 	c.Job, c.Event = job.New(c.Job, by, n.Actor, now)

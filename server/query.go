@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/job/words"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -184,6 +185,10 @@ func (p *Parameters) query() job.Query {
 		Ended: p.Flag("ended"), Kinds: p.kinds(),
 	}
 	q.After, q.Limit = p.Page()
+	text := p.Text("words")
+	if q.Words = words.Sought(text); len(q.Words) == 0 && text != "" {
+		p.Wrong("words has no word: %.40q", text)
+	}
 	for _, s := range p.All("state") {
 		q.States = append(q.States, lifecycle.State(s))
 	}
@@ -248,8 +253,8 @@ func (s *Server) vocabulary() (kinds []job.Kind, states []lifecycle.State) {
 	return kinds, states
 }
 
-func within[T comparable](words, known []T) bool {
-	return !slices.ContainsFunc(words, func(w T) bool { return !slices.Contains(known, w) })
+func within[T comparable](named, known []T) bool {
+	return !slices.ContainsFunc(named, func(w T) bool { return !slices.Contains(known, w) })
 }
 
 // OneOf refuses words that are not known, and names those that are.

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,37 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/servertest"
 )
+
+// TestListByWords: the list finds jobs by words of the texts of their orders, whatever their case and accents. A query
+// without a word is refused. Records in answers have no words.
+func TestListByWords(t *testing.T) {
+	w := servertest.Open(t, nil, nil)
+	first := w.Post(engine.Order{Owner: "ann", Words: []string{"Cartes de Cr\u00e8te", "crete.tif"}})
+	w.Post(engine.Order{Owner: "bob", Words: []string{"Maps"}})
+	for text, want := range map[string]int{
+		"CR\u00c9TE": 1, "de cart": 1, "tif crete": 1, "tif maps": 0, "": 2, "ma": 1,
+	} {
+		answer, body := w.Ask(w.Request(http.MethodGet, "/api/v1/jobs?"+url.Values{"words": {text}}.Encode(), ""))
+		if n := strings.Count(body, `"id":"let_`); answer.StatusCode != http.StatusOK || n != want ||
+			strings.Contains(body, `"words"`) {
+			t.Errorf("%q: %s, %d jobs: %s", text, answer.Status, n, body)
+		}
+	}
+	page, err := w.Client.Jobs(t.Context(), job.Query{Words: []string{"crete"}, Owner: "bob"})
+	if err != nil || len(page.Jobs) != 0 {
+		t.Errorf("%d jobs of another, %v", len(page.Jobs), err)
+	}
+	page, err = w.Client.Jobs(t.Context(), job.Query{Words: []string{"Cr\u00e8te"}, Owner: "ann"})
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != first.ID {
+		t.Errorf("%d jobs, %v", len(page.Jobs), err)
+	}
+	for _, bad := range []string{"-", strings.Repeat("a ", 17)} {
+		answer, body := w.Ask(w.Request(http.MethodGet, "/api/v1/jobs?"+url.Values{"words": {bad}}.Encode(), ""))
+		if answer.StatusCode != http.StatusBadRequest || !strings.Contains(body, "word") {
+			t.Errorf("%q: %s %s", bad, answer.Status, body)
+		}
+	}
+}
 
 func TestListOfJobs(t *testing.T) {
 	w := servertest.Open(t, nil, nil)

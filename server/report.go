@@ -111,7 +111,8 @@ func ReportOf(r *api.Report, keep bool) (remote.Report, error) {
 		Job: r.Job, Epoch: r.Epoch, Event: r.Event, Wait: r.Wait, Retry: r.Retry, After: seconds(r.After),
 		Fail: r.Fail, Cause: r.Cause, Yield: r.Yield, Deadline: r.Deadline,
 		Children: r.Children, Again: r.Again, Keep: keep,
-		Data: r.Data, Merge: r.Merge, Message: r.Message, Priority: r.Priority, Tags: r.Tags, Bytes: r.Bytes,
+		Data: r.Data, Merge: r.Merge, Message: r.Message, Priority: r.Priority, Tags: r.Tags, Words: r.Words,
+		Bytes:    r.Bytes,
 		Advanced: r.Advanced, Tasks: r.Tasks,
 	}
 	for _, m := range r.Messages {
@@ -160,16 +161,16 @@ func ParseReport(text []byte, id job.ID, epoch int64) (remote.Report, error) {
 func childOf(o *api.Order) remote.Child {
 	return remote.Child{
 		Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags,
-		Requires: o.Requires, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline, Spec: o.Spec, Note: o.Note,
-		Actor: o.Actor,
+		Words: o.Words, Requires: o.Requires, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline, Spec: o.Spec,
+		Note: o.Note, Actor: o.Actor,
 	}
 }
 
 func orderOf(o *api.Order) engine.Order {
 	return engine.Order{
 		Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags,
-		Requires: o.Requires, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline, Spec: o.Spec, Note: o.Note,
-		Actor: o.Actor,
+		Words: o.Words, Requires: o.Requires, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline, Spec: o.Spec,
+		Note: o.Note, Actor: o.Actor,
 	}
 }
 

@@ -25,13 +25,14 @@ func TestWorkerReportsAllThatAStepCan(t *testing.T) {
 	says, priority, bytes := "on its way", 7, int64(12)
 	update := api.Report{
 		Job: id, Epoch: j.Epoch, Merge: json.RawMessage(`{"a":1}`), Message: &says, Priority: &priority,
-		Tags: []string{"wet"}, Bytes: &bytes,
+		Tags: []string{"wet"}, Words: []string{"A post-card"}, Bytes: &bytes,
 		Tasks:    []job.Task{{Name: "weigh", Kind: "test.part", State: "Done", Total: 3}},
 		Messages: []api.Letter{{Topic: "test.news", Key: "sent", Body: json.RawMessage(`{"to":"bob"}`)}},
 		Log:      []api.LogEntry{{N: 1, Text: "weighed", Level: "warn", Attrs: map[string]any{"grams": 3}}},
 		Progress: &api.WorkProgress{Done: 1, Total: 2, Unit: "miles"},
 		Spawn: &api.Spawn{Expected: 1, From: 1,
-			Jobs: []api.Order{{Kind: "test.letter", Spec: json.RawMessage(`{"copy":true}`)}}},
+			Jobs: []api.Order{{Kind: "test.letter", Spec: json.RawMessage(`{"copy":true}`),
+				Words: []string{"Copied card"}}}},
 	}
 	for range 2 {
 		got, err := w.Client.Update(t.Context(), api.Reports{Worker: "coach", Reports: []api.Report{update}})
@@ -52,6 +53,12 @@ func TestWorkerReportsAllThatAStepCan(t *testing.T) {
 	log, err := w.Client.Log(t.Context(), id, 0, 0)
 	if err != nil || len(log.Lines) != 1 || log.Lines[0].Msg != "weighed" || log.Lines[0].Level != "WARN" {
 		t.Errorf("got %+v, %v", log, err)
+	}
+	for text, want := range map[string]int{"card": 2, "post": 1, "copied ca": 1, "postcard": 0} {
+		page, err := w.Client.Jobs(t.Context(), job.Query{Words: strings.Fields(text)})
+		if err != nil || len(page.Jobs) != want {
+			t.Errorf("%q: %d jobs, %v", text, len(page.Jobs), err)
+		}
 	}
 	page, err := w.Client.Jobs(t.Context(), job.Query{Parent: id})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Owner != "ann" ||

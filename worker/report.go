@@ -130,7 +130,8 @@ func reportOf(p *remote.Report) (api.Report, error) {
 	r := api.Report{
 		Job: p.Job, Epoch: p.Epoch, Event: p.Event, Wait: p.Wait, Retry: p.Retry, After: p.After.Seconds(), Fail: p.Fail,
 		Cause: p.Cause, Yield: p.Yield, Children: p.Children, Data: p.Data, Merge: p.Merge, Message: p.Message,
-		Priority: p.Priority, Tags: p.Tags, Bytes: p.Bytes, Deadline: p.Deadline, Advanced: p.Advanced, Tasks: p.Tasks,
+		Priority: p.Priority, Tags: p.Tags, Words: p.Words, Bytes: p.Bytes, Deadline: p.Deadline,
+		Advanced: p.Advanced, Tasks: p.Tasks,
 	}
 	for _, m := range p.Messages {
 		r.Messages = append(r.Messages, api.Letter(m))
@@ -155,7 +156,8 @@ func reportOf(p *remote.Report) (api.Report, error) {
 		}
 		r.Spawn.Jobs = append(r.Spawn.Jobs, api.Order{
 			Kind: c.Kind, Priority: c.Priority, Group: c.Group, Owner: c.Owner, Key: c.Key, Tags: c.Tags,
-			Requires: c.Requires, Bytes: c.Bytes, Due: c.Due, Deadline: c.Deadline, Spec: spec, Note: c.Note, Actor: c.Actor,
+			Words: c.Words, Requires: c.Requires, Bytes: c.Bytes, Due: c.Due, Deadline: c.Deadline, Spec: spec,
+			Note: c.Note, Actor: c.Actor,
 		})
 	}
 	return r, nil

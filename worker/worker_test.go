@@ -27,6 +27,7 @@ type becomes struct {
 	Attempts       int
 	Bytes          int64
 	Tags           []string
+	Words          string
 	Tasks          []string
 	Events         map[lifecycle.Event]int
 	Lines          []string
@@ -104,6 +105,7 @@ func everything(ctx context.Context, r *engine.Run) error {
 	r.Log().Info("pages", "n", spec.Pages)
 	r.SetTags("size=a4", "ink=blue")
 	r.SetBytes(int64(spec.Pages))
+	r.SetWords("Printed Maps", "maps.pdf")
 	r.PutTask(job.Task{Name: "page-1", Kind: "test.page", State: "Done", Message: "dry"})
 	if err := r.SetData(map[string]int{"half": spec.Pages / 2}); err != nil {
 		return err
@@ -134,7 +136,7 @@ func (h *harness) became(j job.Job) becomes {
 	h.t.Helper()
 	synctest.Wait() // lines of the log follow the commit
 	b := becomes{State: j.State, Cause: j.Cause, Message: j.Message, Data: string(j.Data), Attempts: j.Attempts,
-		Bytes: j.Bytes, Tags: j.Tags, Events: h.events(j.ID)}
+		Bytes: j.Bytes, Tags: j.Tags, Words: j.Words, Events: h.events(j.ID)}
 	tasks, err := h.Store().Tasks(h.t.Context(), j.ID)
 	if err != nil {
 		h.t.Fatal(err)

@@ -64,6 +64,7 @@ func (c *Commands) create() *cobra.Command {
 	f.StringVar(&o.Key, "key", "", "a name for this order: repeating it with the same key gives the same job")
 	f.StringVar(&o.Group, "group", "", "the group of the job")
 	f.StringVar(&o.Owner, "owner", "", "whose the job is")
+	f.StringArrayVar(&o.Words, "words", nil, "a text, such as a title, by whose words people find the job")
 	f.StringSliceVar(&o.Tags, "tag", nil, "a tag, by which holds and limits name the job; may be repeated")
 	f.StringSliceVar(&o.Requires, "requires", nil,
 		"labels that a worker must have to take the job, with commas between: NAME or NAME=VALUE")

@@ -64,6 +64,7 @@ type Report struct {
 	Message  *string         // for the user
 	Priority *int
 	Tags     []string // that holds and limits can name, besides the group; nil: unchanged
+	Words    []string // texts by whose words people find the job; nil: unchanged
 	Bytes    *int64
 	Deadline *time.Time // when the job must have ended, counted from the state that the report leads to
 	Advanced bool       // earlier claims without a report no longer count towards poison
@@ -106,6 +107,7 @@ type Child struct {
 	Owner    string // empty, or that of the parent
 	Key      string // idempotency key
 	Tags     []string
+	Words    []string // texts by whose words people find it
 	Requires []string // labels that a worker must have to claim it
 	Bytes    int64
 	Due      time.Time

@@ -26,8 +26,8 @@ func Single(names ...string) []Parameter {
 
 // Filters are the filters of lists of jobs, and more of one list.
 func Filters(more ...string) []Parameter {
-	return Query(append(more, "kind", "state", "outcome", "cause", "group", "owner", "key", "worker", "tag", "ended",
-		"order", "after", "limit")...)
+	return Query(append(more, "kind", "state", "outcome", "cause", "group", "owner", "key", "worker", "tag", "words",
+		"ended", "order", "after", "limit")...)
 }
 
 var shared = map[string]Parameter{
@@ -84,6 +84,10 @@ var shared = map[string]Parameter{
 	"who":         {Doc: "The person, for the audit log."},
 	"why":         {Doc: "The reason, for the audit log."},
 	"worker":      {Doc: "Name of the worker that holds the claim."},
+
+	"words": {Doc: "Words of the title, the creator, an identifier or the name of a file of the jobs: each must " +
+		"occur, the last one as the beginning of a word. Case and accents do not matter. A page may end early, " +
+		"with next."},
 
 	"everything": {Type: "boolean", Doc: "Must be true for the empty scope."},
 

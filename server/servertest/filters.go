@@ -22,7 +22,7 @@ var legal = map[string]string{"kind": "test.letter", "state": "Riding", "outcome
 // open lists the filters with values that people or workers choose: of a value that no entry has, the list is empty.
 var open = []string{
 	"activity", "actor", "ark", "cause", "course", "digest", "event", "group", "job", "key", "label",
-	"local_id", "location", "name", "owner", "parent", "source", "tag", "worker",
+	"local_id", "location", "name", "owner", "parent", "source", "tag", "words", "worker",
 }
 
 // CheckFilters compares the parameters of every route with one rule. A parameter that does not exist is refused. A
