@@ -73,7 +73,8 @@ func (h *handlers) jobList(r *http.Request) (*Frame, error) {
 	h.plainly(r, &page)
 	v := viewJobs(h.Pages, time.Now(), q, &page)
 	v.User = server.IsUser(r.Context())
-	fields := []string{"kind", "state", "outcome", "group", "tag", "order", "parent", "ended", "worker", "cause", "key"}
+	fields := []string{"kind", "state", "outcome", "group", "tag", "order", "parent", "ended", "worker", "cause", "key",
+		"words"}
 	if !v.User {
 		fields = append(fields, "owner")
 	}
@@ -291,6 +292,10 @@ func (h *handlers) search(w http.ResponseWriter, r *http.Request) error {
 		})...)
 	}
 	if len(page.Jobs) == 0 {
+		if to := h.withWords(r, name); to != "" {
+			http.Redirect(w, r, to, http.StatusSeeOther)
+			return nil
+		}
 		return h.Fail(w, r, wrong)
 	}
 	if len(page.Jobs) == 1 {
@@ -299,6 +304,24 @@ func (h *handlers) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	f := &Frame{Title: "Several jobs fit", Body: searchView{name, rowsOf(h.Pages, time.Now(), &page)}}
 	return h.Reply(w, r, http.StatusOK, "search.html", f)
+}
+
+// withWords returns the page of the only job that has the words of a text, or of the list of several; empty: none has.
+func (h *handlers) withWords(r *http.Request, text string) string {
+	for _, group := range append([]string{""}, server.GroupsOf(r.Context())...) {
+		q := Given(url.Values{"words": {text}, "group": {group}})
+		var page api.Page
+		if err := h.Get(r, With("/api/v1/jobs", q)+"&brief=true&limit=2", &page); err != nil {
+			continue
+		}
+		if len(page.Jobs) == 1 && page.Next == "" {
+			return JobPath(page.Jobs[0].ID)
+		}
+		if len(page.Jobs) > 0 || page.Next != "" {
+			return With("/jobs", q)
+		}
+	}
+	return ""
 }
 
 // theme stores which colors a browser chose, and goes back to the page.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -211,6 +212,41 @@ func TestSearchAsPagesShow(t *testing.T) {
 	answer, page := w.AskPage(w.Request(http.MethodGet, "/search?name=letter+77777", ""))
 	if answer.StatusCode != http.StatusNotFound || !strings.Contains(page, `value="letter 77777"`) {
 		t.Errorf("what is not found: got %s: %s", answer.Status, page)
+	}
+}
+
+// TestSearchWords: a search opens the only job with the words, and lists several. A depositor finds own jobs only.
+func TestSearchWords(t *testing.T) {
+	w := office(t)
+	one := w.Post(engine.Order{Owner: "ann", Words: []string{"Cartes de Cr\u00e8te"}}).ID
+	w.Post(engine.Order{Owner: "bob", Words: []string{"Cartes"}})
+	for name, want := range map[string]string{
+		"cr\u00e9te": "/jobs/" + string(one), "CARTES cret": "/jobs/" + string(one), "cartes": "/jobs?words=cartes",
+		" cart ": "/jobs?words=cart", "cartes x": "",
+	} {
+		answer, page := w.AskPage(w.Request(http.MethodGet, "/search?"+url.Values{"name": {name}}.Encode(), ""))
+		if answer.Header.Get("Location") != want || (want == "") != (answer.StatusCode == http.StatusNotFound) {
+			t.Errorf("%q: got %s, %q: %s", name, answer.Status, answer.Header.Get("Location"), page)
+		}
+	}
+	answer, page := w.AskPage(w.Request(http.MethodGet, "/jobs?words=cartes+cr", ""))
+	if answer.StatusCode != http.StatusOK || !strings.Contains(page, `name="words" value="cartes cr"`) ||
+		strings.Count(page, `href="/jobs/let_`) == 0 || strings.Contains(page, "Act on all of them") {
+		t.Errorf("the list: %s %s", answer.Status, page)
+	}
+	p := openPress(t, nil)
+	for _, owner := range []string{"ann", "bob"} {
+		_, err := p.Submit(t.Context(), engine.Order{Kind: "test.bag", Owner: owner, Words: []string{"Seeds " + owner}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]int{"seeds ann": http.StatusSeeOther, "seeds bob": http.StatusNotFound} {
+		of := "/search?" + url.Values{"name": {name}}.Encode()
+		answer, page := p.AskPage(as("ann", p.Request(http.MethodGet, of, "")))
+		if answer.StatusCode != want {
+			t.Errorf("%q of ann: got %s: %s", name, answer.Status, page)
+		}
 	}
 }
 

@@ -55,6 +55,7 @@ func (t *task) prepare(ctx context.Context) error {
 	if t.data.Course, err = course.Of(ctx, src, t.spec.Source, t.spec.Course, t.Job().ID); err != nil {
 		return err
 	}
+	t.SetWords(t.data.Course.Name)
 	activities, err := src.Activities(ctx, t.spec.Course)
 	if err != nil {
 		return err

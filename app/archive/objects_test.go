@@ -37,6 +37,9 @@ func TestObjects(t *testing.T) {
 			if j.State != Completed {
 				h.t.Fatalf("got %s: %s", j.State, h.events(j.ID))
 			}
+			if j.Words != "algebra" {
+				h.t.Errorf("its words are %q", j.Words)
+			}
 			if faults := h.stored(&j, h.options.Dir); round == 0 && len(faults) > 0 {
 				h.t.Error(faults)
 			}

@@ -15,9 +15,14 @@ func About(j *job.Job) (title, object, page string) {
 	if err != nil {
 		return "", "", ""
 	}
+	return spec.title(), "", ""
+}
+
+// title is what people call a job: its name, or that of its first file.
+func (s *Spec) title() string {
 	first := ""
-	if len(spec.Files) > 0 {
-		first = spec.Files[0].Name
+	if len(s.Files) > 0 {
+		first = s.Files[0].Name
 	}
-	return cmp.Or(spec.Name, first), "", ""
+	return cmp.Or(s.Name, first)
 }

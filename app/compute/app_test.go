@@ -33,6 +33,9 @@ func TestJobGoesThroughItsLife(t *testing.T) {
 		if got, want := w.path(j.ID), "Queued Processing Submitted Retrieving Completed"; got != want {
 			t.Errorf("it went %s, want %s", got, want)
 		}
+		if j.Words != "run sh" {
+			t.Errorf("its words are %q", j.Words)
+		}
 		file, r, err := w.app.Results(&j)
 		if err != nil {
 			t.Fatal(err)

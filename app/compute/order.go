@@ -81,6 +81,7 @@ func written(b *bool) string {
 func (o *Order) order(id job.ID, spec Spec, bytes int64) engine.Order {
 	return engine.Order{
 		ID: id, Number: o.Number, Kind: JobKind, Priority: o.Priority, Group: o.Service, Owner: o.Owner, Key: o.Key,
-		Bytes: bytes, Created: o.Created, Spec: spec, By: o.By, Actor: cmp.Or(o.Actor, o.By.String()), Note: o.Note,
+		Words: []string{spec.title()}, Bytes: bytes, Created: o.Created, Spec: spec, By: o.By,
+		Actor: cmp.Or(o.Actor, o.By.String()), Note: o.Note,
 	}
 }

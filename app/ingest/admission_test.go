@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/job/words"
 )
 
 var update = flag.Bool("update", false, "write the table in docs/ingest.md")
@@ -163,6 +164,10 @@ func (c *admission) problem(w *harness, r report.Batch, cause string) string {
 	}
 	if c.title != "" && j.Title != c.title {
 		return fmt.Sprintf("its title is %q, want %q", j.Title, c.title)
+	}
+	q := job.Query{Words: words.Sought(c.title), Kinds: []job.Kind{record.JobKind}}
+	if page, err := w.store.List(w.t.Context(), q); c.title != "" && (err != nil || len(page.Jobs) == 0) {
+		return fmt.Sprintf("no job is found by the words of %q: %v", c.title, err)
 	}
 	if c.check != nil {
 		return c.check(w, j)

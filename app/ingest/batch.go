@@ -214,7 +214,7 @@ func (a *App) spawn(ctx context.Context, r *engine.Run, p *profile.Profile, s *r
 		return engine.Order{
 			Kind: record.JobKind, Priority: new(d.Priority), Group: p.Group(), Owner: r.Job().Owner, Actor: s.Submitter,
 			Spec: one,
-			Tags: tags(p), Bytes: max(one.Size, 0),
+			Tags: tags(p), Words: one.Texts(), Bytes: max(one.Size, 0),
 		}, nil
 	})
 }

@@ -73,6 +73,9 @@ func (t *task) process(ctx context.Context) error {
 		return err
 	}
 	t.data.Identity = who
+	if now := who.Texts(t.spec.Filename); !slices.Equal(now, t.spec.Texts()) {
+		t.SetWords(now...)
+	}
 	if err := t.takeDigests(ctx, system); err != nil {
 		return err
 	}

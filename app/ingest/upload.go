@@ -138,7 +138,7 @@ func (u *Upload) enter(ctx context.Context, p *profile.Profile, s Submission) (j
 	}
 	batch, err := a.engine.Submit(ctx, engine.Order{
 		ID: u.id, Kind: record.BatchKind, Group: p.Group(), Owner: s.Submitter, Key: s.Key,
-		Tags: []string{QueueTag}, Bytes: spec.Bytes(),
+		Tags: []string{QueueTag}, Words: spec.Texts(), Bytes: spec.Bytes(),
 		Spec: spec, Actor: s.Submitter,
 	})
 	if err != nil {

@@ -138,6 +138,7 @@ func TestMessageIsBounded(t *testing.T) {
 		t.Errorf("the message has %d bytes", len(j.Message))
 	}
 	contains(t, j.Message, "more failed")
+	eq(t, "words", j.Words, "deploy")
 }
 
 // TestDamagedValueIsReplaced: a large value whose file was damaged is right again once it is put away anew.

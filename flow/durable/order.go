@@ -80,7 +80,7 @@ func (f *Flows) Submit(ctx context.Context, e *engine.Engine, o Order) (job.Job,
 	}
 	j, err := e.Submit(ctx, engine.Order{
 		ID: o.ID, Kind: Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags,
-		Requires: o.Requires, Due: o.Due, Deadline: o.Deadline,
+		Requires: o.Requires, Due: o.Due, Deadline: o.Deadline, Words: []string{spec.Name},
 		Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note,
 	})
 	if err != nil {

@@ -68,6 +68,7 @@ func TestActsOnTheListedJobs(t *testing.T) {
 		"cause": {"cause=paper", 1}, "group": {"group=maps", 3}, "owner": {"owner=ann", 1},
 		"tag": {"tag=floor%3D2", 1}, "parent": {"parent=" + string(open), 0}, "worker": {"worker=coach", 1},
 		"ended": {"group=maps&ended=false", 2}, "key": {"group=maps&key=k", none},
+		"words": {"group=maps&words=folio", none},
 		"order": {"group=maps&order=oldest", 3}, "limit": {"group=maps&limit=1", 3},
 		"brief": {"group=maps&brief=true", 3}, "ended=true": {"group=maps&ended=true", 1},
 		"ended alone": {"ended=true", none}, "no filter": {"", none},

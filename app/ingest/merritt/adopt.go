@@ -113,7 +113,7 @@ func (p *pass) adoptBatch(ctx context.Context, s *merritt.Seen) error {
 		}
 	}
 	return p.create(ctx, s, engine.Order{Kind: record.BatchKind, Group: group, Owner: spec.Submitter,
-		Tags: []string{ingest.QueueTag}, Spec: spec})
+		Tags: []string{ingest.QueueTag}, Words: spec.Texts(), Spec: spec})
 }
 
 // adoptJob makes the record of a job, if that of its batch takes jobs.
@@ -160,7 +160,7 @@ func (p *pass) adoptJob(ctx context.Context, s *merritt.Seen) error {
 		}
 	}
 	return p.create(ctx, s, engine.Order{Kind: record.JobKind, Parent: batch, Priority: &s.Priority,
-		Group: p.group(spec.Profile), Owner: b.Owner, Tags: p.tags(spec.Profile), Spec: spec})
+		Group: p.group(spec.Profile), Owner: b.Owner, Tags: p.tags(spec.Profile), Words: spec.Texts(), Spec: spec})
 }
 
 // ready reports whether a record can be moved to the state of its nodes now. A batch that others created takes its jobs

@@ -40,6 +40,21 @@ func (s *BatchSpec) Bytes() int64 {
 	return all
 }
 
+// Texts are those by whose words people find the batch.
+func (s *BatchSpec) Texts() []string { return texts(s.Title, s.Creator, s.Filename, s.LocalIDs) }
+
+// Texts are those by whose words people find the job.
+func (s *JobSpec) Texts() []string { return texts(s.Title, s.Creator, s.Filename, s.LocalIDs) }
+
+// Texts are those by whose words people find the job of an object, with the name of its payload.
+func (i *Identity) Texts(filename string) []string {
+	return texts(i.Title, i.Creator, filename, i.LocalIDs)
+}
+
+func texts(title, creator, filename string, localIDs []string) []string {
+	return append([]string{title, creator, filename}, localIDs...)
+}
+
 // Described reports whether the submission describes its objects beyond what a [JobSpec] repeats.
 func (s *BatchSpec) Described() bool {
 	return len(s.DublinCore) > 0 || s.ResourceType != "" || s.Embargo != "" || s.RetainTarget
