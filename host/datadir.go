@@ -45,7 +45,7 @@ func (s *Settings) DurableData() []backup.Entry {
 		{Name: anchorsName, How: backup.Linked, What: "anchors of the histories with their time stamps"},
 		{Name: CheckpointsName, How: backup.Late, What: "signed checkpoints of the histories"},
 		{Name: signingKeyName + "*", How: backup.Left, What: "the key that signs checkpoints, unless " +
-			"`checkpoint.key` names another file",
+			"`checkpoint.key_file` names another file",
 			Reason: "who has a backup must not sign as the server; keep a copy of your own"},
 		{Name: "logs", How: backup.Late, What: "logs of jobs"},
 		{Name: MailDir, How: backup.Late, What: "mails, unless `mail.smtp` is set"},

@@ -129,7 +129,7 @@ type serveSettings struct {
 	UploadBytes   int64         `name:"upload.bytes" for:"serve" unit:"bytes" default:"64GiB" doc:"size of one payload"`
 
 	CheckpointEvery time.Duration `name:"checkpoint.every" for:"serve" zero:"off" default:"1h" doc:"between signed checkpoints of the histories and of the audit log, if any of them has grown; off: none are signed"`
-	CheckpointKey   string        `name:"checkpoint.key" for:"serve" doc:"file of the private key that signs checkpoints, made if it is missing; servers on one store need the same one; defaults to signing-key in the data directory, or in that of the setting shared"`
+	CheckpointKey   string        `name:"checkpoint.key_file" for:"serve" doc:"file with the private key that signs checkpoints, made if it is missing; servers on one store need the same one; defaults to signing-key in the data directory, or in that of the setting shared"`
 }
 
 // hosts lists the names by which requests may come, as they are compared: in lower case, without a port.

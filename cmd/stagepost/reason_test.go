@@ -18,7 +18,7 @@ var noteless = map[string][]string{
 		"ingest bag",
 		"admin audit", "ingest profile show", "ingest profile list", "ingest profile check", "ingest profile schema",
 		"ingest hooks", "ingest hooks show", "admin outbox", "lifecycle", "admin health", "fixity status",
-		"admin verify", "admin config", "version", "docs", "completion", "help",
+		"admin verify", "admin checkpoint show", "admin config", "version", "docs", "completion", "help",
 		"admin token list", "admin user list", "admin ca list", "admin audit export",
 		"workers", "flow list", "flow show", "flow lint", "flow draw", "compute agent doctor",
 		"archive deletions", "archive hooks show", "archive list", "archive overview", "archive plan", "archive premis",

@@ -27,7 +27,7 @@ import (
 func (c *commands) checkpoint() *cobra.Command {
 	return cli.Group("checkpoint", "Show the key of signed checkpoints, replace it, or record a restored backup",
 		`A server signs a checkpoint of all histories and of the audit log each hour (checkpoint.every) and when it stops, with a key of its own
-(checkpoint.key), and appends it to the file checkpoints in its data directory. stagepost admin verify --key KEY checks that the histories
+(checkpoint.key_file), and appends it to the file checkpoints in its data directory. stagepost admin verify --key KEY checks that the histories
 extend each checkpoint: so it finds a change by a person who can write to the database and compute the hashes anew. Copy the file to where the
 operators of the server cannot write, and keep the public key there.`,
 		"  stagepost admin checkpoint show --data /srv/stagepost\n"+

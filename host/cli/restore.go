@@ -71,7 +71,7 @@ func (c *commands) afterRestore(m *backup.Manifest) {
 		c.Note("configuration that lay elsewhere is in %s: put it back if it is lost there", outside)
 	}
 	if Exists(filepath.Join(c.Settings.Data, host.CheckpointsName)) {
-		c.Note("copy the key of checkpoints back (checkpoint.key), then record the restore: stagepost admin "+
+		c.Note("copy the key of checkpoints back (checkpoint.key_file), then record the restore: stagepost admin "+
 			"checkpoint restored --data %s --note WHY", c.Settings.Data)
 	}
 	c.Note("next: stagepost admin verify --data %s", c.Settings.Data)
