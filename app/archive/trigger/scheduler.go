@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -133,13 +134,12 @@ type past struct {
 	last       *Order // of the newest run from which later ones count; nil: there is none
 }
 
-// mostPast is the number of runs that are read: manual dry runs, and one from which the times count.
-const mostPast = 100
+// pastPage is the number of runs that are read at once. A page is enough but after many manual dry runs.
+const pastPage = 100
 
+// past reads the newest runs, back to the one from which the times count.
 func (a *App) past(ctx context.Context, name string) (h past, err error) {
-	q := job.Query{Kinds: []job.Kind{Kind}, Tag: tagOf(name)}
-	for read := 0; read < mostPast; { // pages of large runs end early
-		q.Limit = mostPast - read
+	for q := (job.Query{Kinds: []job.Kind{Kind}, Tag: tagOf(name), Limit: pastPage}); ; {
 		page, err := a.engine.Store().List(ctx, q)
 		if err != nil {
 			return h, err
@@ -149,19 +149,15 @@ func (a *App) past(ctx context.Context, name string) (h past, err error) {
 				return h, err
 			}
 		}
-		read += len(page.Jobs)
-		if q.After = page.Next; q.After == "" {
-			break
+		if q.After = page.Next; h.last != nil || q.After == "" {
+			return h, nil
 		}
 	}
-	return h, nil
 }
 
 // add adds a run that is older than those before.
 func (h *past) add(j *job.Job) error {
-	if h.newest == "" {
-		h.newest = j.ID
-	}
+	h.newest = cmp.Or(h.newest, j.ID)
 	if !j.Ended {
 		h.unfinished = j.ID
 	}

@@ -70,6 +70,26 @@ func TestSchedulerCatchesUpOnce(t *testing.T) {
 	})
 }
 
+// TestSchedulerBehindDryRuns: many manual dry runs since the last run do not keep the next one from catching up.
+func TestSchedulerBehindDryRuns(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.setSchedule("hourly", hourly())
+		stop := h.schedule(h.App)
+		time.Sleep(time.Hour)
+		stop()
+		for range pastPage + 1 {
+			h.byHand("hourly", true)
+		}
+		time.Sleep(3 * time.Hour)
+		stop = h.schedule(h.App)
+		time.Sleep(time.Minute)
+		stop()
+		if all := h.times("hourly"); all[len(all)-1] != "01 03:30 since 01 00:30" {
+			t.Errorf("the last run is at %s", all[len(all)-1])
+		}
+	})
+}
+
 // TestSchedulerChangedTimes: a time that a changed schedule would have had before the change is not caught up, nor is
 // one in a pause.
 func TestSchedulerChangedTimes(t *testing.T) {
