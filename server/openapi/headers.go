@@ -18,6 +18,8 @@ var (
 	idempotencyKey = Parameter{Name: "Idempotency-Key", Doc: "As the field key; both must not differ."}
 	onceKey        = Parameter{Name: "Idempotency-Key",
 		Doc: "A repetition under this key within an hour gets the answer of the first request."}
+	jobKey = Parameter{Name: "Idempotency-Key",
+		Doc: "A repetition under this key gets the job of the first request."}
 	ifMatch     = Parameter{Name: "If-Match", Doc: "The ETag of the job; the answer is 412 if it has changed."}
 	ifNoneMatch = Parameter{Name: "If-None-Match", Doc: "An ETag; the answer is 304 if the job has not changed."}
 	lastEventID = Parameter{Name: "Last-Event-ID",
@@ -29,6 +31,9 @@ var (
 func (o *Operation) headers() (all []Parameter) {
 	if o.has("key") {
 		all = append(all, idempotencyKey)
+	}
+	if o.Keyed {
+		all = append(all, jobKey)
 	}
 	if o.Once {
 		all = append(all, onceKey)
@@ -60,7 +65,7 @@ func (o *Operation) sends() map[string]*huma.Param {
 	if o.has("key") && o.status() > 200 {
 		add("Location", "Path of what was created.")
 	}
-	if o.has("key") {
+	if o.has("key") || o.Keyed {
 		all["Idempotency-Replayed"] = &huma.Param{Schema: &huma.Schema{Type: "string", Enum: []any{"true"}},
 			Description: "Present if the request was sent again under its key: the job is that of the first request."}
 	}

@@ -22,7 +22,8 @@ type IO struct {
 	Faults []string    // media types of refusals, besides that of problems
 	Events []Event     // that it streams (server-sent events)
 	// it is carried out once for an Idempotency-Key, although it creates no job: the server keeps its answer
-	Once bool
+	Once  bool
+	Keyed bool // it makes a job under an Idempotency-Key, although its body has no field for the key
 }
 
 // Parameter is a parameter of an operation.

@@ -50,7 +50,7 @@ func (s *Handlers) pageRoutes() []server.Route {
 			Doc: "Makes a compute job as the form of the page asks: its fields first and the files behind them. " +
 				"With the field fill_in it shows the form with the fields, and makes none.",
 			NoReason: server.NewWork, IO: openapi.IO{Takes: []string{"multipart/form-data"}, Media: openapi.HTML,
-				Status: http.StatusSeeOther, Also: map[int]any{200: nil}, Faults: openapi.HTML}},
+				Status: http.StatusSeeOther, Also: map[int]any{200: nil}, Faults: openapi.HTML, Keyed: true}},
 		web.FormRoute("/compute/jobs/{id}/retry", server.Person, "Runs a job again that has ended, as a new job.",
 			s.pages.Post(s.retryForm)),
 		clean,

@@ -166,7 +166,7 @@ func (s *Handlers) tesRoutes() []server.Route {
 		{Method: http.MethodPost, Pattern: "/ga4gh/tes/v1/tasks", Who: server.Own,
 			Doc: "Makes a task, which is a compute job (GA4GH TES 1.1). Inputs behind URLs are fetched when the job " +
 				"exists.", Handle: s.tesCreateTask, NoReason: server.NewWork,
-			IO: openapi.IO{In: tes.Task{}, Out: tes.Created{}}},
+			IO: openapi.IO{In: tes.Task{}, Out: tes.Created{}, Keyed: true}},
 		{Method: http.MethodGet, Pattern: "/ga4gh/tes/v1/tasks/{task}", Who: server.Own,
 			Doc: "One task: view (MINIMAL, BASIC, FULL).", Handle: s.tesTask,
 			IO: openapi.IO{Out: tes.Task{}, Query: openapi.Query("view")}},

@@ -104,7 +104,7 @@ func (s *Handlers) merrittRoutes() []server.Route {
 				Handle: s.merritt(one.update), Fault: refuseMerritt, Upload: true, Basic: true,
 				NoReason: "it is new work in a form of Merritt, which may have a note",
 				IO: openapi.IO{Parts: map[string]any{"file": nil, "profile": nil, "type": nil, "responseForm": nil},
-					Media: merrittMedia, Faults: merrittMedia},
+					Media: merrittMedia, Faults: merrittMedia, Keyed: true},
 			})
 		}
 	}
