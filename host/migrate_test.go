@@ -112,6 +112,7 @@ func filled(t *testing.T, dir string, n int) {
 		c.Job.Key, c.Job.Group = fmt.Sprint("key ", i), fmt.Sprint("group ", i%3)
 		c.Job.Owner = fmt.Sprint("owner ", i%2)
 		c.Job.Tags, c.Job.Bytes = job.Tagged("queue=large", fmt.Sprint("place=", i%2)), int64(i)
+		c.Job.Words = fmt.Sprint("maps part", i)
 		all = append(all, c)
 		moves[c.Job.ID] = legal[i%len(legal)].Way
 	}
@@ -188,6 +189,10 @@ func goesOn(t *testing.T, s job.Store, number int64) {
 	same.Job.Key, same.Job.Owner = "key 1", "owner 1"
 	if j := must[[]job.Job](t)(s.Create(ctx, same))[0]; j.ID != "tst_0001" {
 		t.Errorf("a known key made %s", j.ID)
+	}
+	found := must[job.Page](t)(s.List(ctx, job.Query{Words: []string{"part1", "map"}})).Jobs
+	if len(found) != 1 || found[0].ID != "tst_0001" {
+		t.Errorf("%d jobs are found by their words", len(found))
 	}
 	claimed := must[job.Page](t)(s.List(ctx, job.Query{Worker: "w"})).Jobs
 	if len(claimed) != 1 {
