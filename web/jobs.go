@@ -32,6 +32,7 @@ type jobsView struct {
 	Next   string // address of the next page
 	Acts   []server.Link
 	User   bool // it lists the jobs of one user
+	Words  bool // the store finds jobs by words
 }
 
 // savedView is a query that people often need.
@@ -72,7 +73,7 @@ func (h *handlers) jobList(r *http.Request) (*Frame, error) {
 	}
 	h.plainly(r, &page)
 	v := viewJobs(h.Pages, time.Now(), q, &page)
-	v.User = server.IsUser(r.Context())
+	v.User, v.Words = server.IsUser(r.Context()), h.Store.Properties().Words
 	fields := []string{"kind", "state", "outcome", "group", "tag", "order", "parent", "ended", "worker", "cause", "key",
 		"words"}
 	if !v.User {
@@ -308,6 +309,9 @@ func (h *handlers) search(w http.ResponseWriter, r *http.Request) error {
 
 // withWords returns the page of the only job that has the words of a text, or of the list of several; empty: none has.
 func (h *handlers) withWords(r *http.Request, text string) string {
+	if !h.Store.Properties().Words {
+		return ""
+	}
 	for _, group := range append([]string{""}, server.GroupsOf(r.Context())...) {
 		q := Given(url.Values{"words": {text}, "group": {group}})
 		var page api.Page

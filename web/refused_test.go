@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -8,8 +9,11 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/enginetest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
+	"github.com/stagepost/stagepost/store/mem"
 )
 
 // TestRefusedBeforeAPage: a browser gets a page about what is refused before a handler is reached, with what can be
@@ -246,6 +250,41 @@ func TestSearchWords(t *testing.T) {
 		answer, page := p.AskPage(as("ann", p.Request(http.MethodGet, of, "")))
 		if answer.StatusCode != want {
 			t.Errorf("%q of ann: got %s: %s", name, answer.Status, page)
+		}
+	}
+}
+
+// wordless is a store without an index of words.
+type wordless struct{ job.Store }
+
+func (w wordless) Properties() job.Properties {
+	p := w.Store.Properties()
+	p.Words = false
+	return p
+}
+
+func (w wordless) List(ctx context.Context, q job.Query) (job.Page, error) {
+	if len(q.Words) > 0 {
+		return job.Page{}, job.Errorf(job.Refused, "list", "", "this store has no words")
+	}
+	return w.Store.List(ctx, q)
+}
+
+// TestSearchWithoutWords: where the store has no words, the list has no field for them and a search does not ask.
+// TestSearchWords is the control.
+func TestSearchWithoutWords(t *testing.T) {
+	e, err := engine.New(wordless{mem.New()}, []engine.Work{{Life: enginetest.Letter, Prefix: "let", Outside: true}},
+		engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := servertest.Serve(t, server.Options{Engine: e, Version: "test"}, part)
+	w.Run()
+	w.Post(engine.Order{Words: []string{"Cartes"}})
+	for path, want := range map[string]int{"/jobs": http.StatusOK, "/search?name=cartes": http.StatusNotFound} {
+		answer, page := w.AskPage(w.Request(http.MethodGet, path, ""))
+		if answer.StatusCode != want || strings.Contains(page, `name="words"`) {
+			t.Errorf("%s: got %s: %s", path, answer.Status, page)
 		}
 	}
 }
