@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"strings"
-
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -143,46 +141,6 @@ func (f *fsck) keys() error {
 			"INSERT OR IGNORE INTO job_key (key, kind, owner, n) VALUES (?, ?, coalesce(?, ''), ?)",
 			s.GetText(2), s.GetInt(3), s.GetText(4), s.GetInt(0)), "cannot be found by its key %q", s.GetText(2))
 		return nil
-	})
-}
-
-// words compares the index of words with the records.
-func (f *fsck) words() error {
-	err := each(f.c, `SELECT w.word, w.n FROM job_word w LEFT JOIN job_made m ON m.n = w.n
- WHERE m.words IS NULL OR instr(' ' || m.words || ' ', ' ' || w.word || ' ') = 0`, func(s *conn.Stmt) error {
-		f.derived("", rowFix(s.GetInt(1), "DELETE FROM job_word WHERE word = ? AND n = ?", s.GetText(0), s.GetInt(1)),
-			"word %q names a job that does not have it", s.GetText(0))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	has, err := f.c.Prepare("SELECT 1 FROM job_word WHERE word = ? AND n = ?")
-	if err != nil {
-		return err
-	}
-	defer has.Close()
-	return each(f.c, "SELECT n, id, words FROM job_made WHERE words IS NOT NULL", func(s *conn.Stmt) error {
-		n, id := s.GetInt(0), job.ID(s.GetText(1))
-		if err := job.CheckWords(s.GetText(2)); err != nil {
-			f.fault(id, false, "%v", err)
-			return nil
-		}
-		for w := range strings.SplitSeq(s.GetText(2), " ") {
-			has.Text(1, w)
-			has.Int(2, n)
-			there, err := has.Step()
-			if err != nil {
-				return err
-			}
-			if there {
-				has.Reset()
-				continue
-			}
-			f.derived(id, rowFix(n, "INSERT OR IGNORE INTO job_word (word, n) VALUES (?, ?)", w, n),
-				"cannot be found by its word %q", w)
-		}
-		return f.ctx.Err()
 	})
 }
 
