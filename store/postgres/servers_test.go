@@ -92,19 +92,23 @@ func TestFailsAlone(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() { errs[0] = commit(0, job.Fields{}) })
 	<-entered
-	long := make([]byte, 20_000) // longer than an entry of an index, and in no order that could be compressed
+	long := make([]byte, 2*job.MostText) // with its escapes, longer than an entry of an index
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range long {
-		long[i] = byte('!' + random.IntN(90))
+		long[i] = byte(0x80 + random.IntN(0x80))
 	}
-	all.Go(func() { errs[1] = commit(1, job.Fields{Group: new(string(long))}) })
+	all.Go(func() {
+		_, errs[1] = s.Create(ctx, newJob(storetest.Step, "tst_long", func(j *job.Job) {
+			j.Key, j.Owner = string(long[:job.MostText]), string(long[job.MostText:])
+		}))
+	})
 	all.Go(func() { errs[2] = commit(2, job.Fields{}) })
 	for len(s.operations) < 2 { // until both wait
 		runtime.Gosched()
 	}
 	close(proceed)
 	all.Wait()
-	if errs[0] != nil || job.KindOf(errs[1]) != job.Internal || errs[2] != nil {
+	if errs[0] != nil || job.KindOf(errs[1]) != job.Invalid || errs[2] != nil {
 		t.Errorf("results %v", errs)
 	}
 	if len(sizes) != 2 || sizes[1] != 2 {
