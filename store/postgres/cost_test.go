@@ -180,6 +180,71 @@ func TestEndedCosts(t *testing.T) {
 	}
 }
 
+// TestListCosts: a list by what few jobs have reads few, also after many lists by what most jobs have.
+func TestListCosts(t *testing.T) {
+	s := openStore(t, newDatabase(t), Options{CallerTime: true, Connections: 1})
+	s.counting = true
+	ctx := t.Context()
+	jobs, err := s.Create(ctx, newJob(storetest.Step, "tst_0", func(j *job.Job) {
+		j.Owner, j.Group, j.Cause, j.Tags = "a", "a", "a", []string{"a"} // as the copies have
+	}))
+	check(t, err)
+	c, err := storetest.Transition(storetest.Step, jobs[0], "cancel", lifecycle.Operator, start)
+	check(t, err)
+	_, err = s.Commit(ctx, c)
+	check(t, err)
+	addEnded(t, s, "tst_0", 20_000)
+	_, err = s.pool.Exec(ctx, "ANALYZE")
+	check(t, err)
+	for what, of := range map[string]func(string) job.Query{
+		"owner": func(text string) job.Query { return job.Query{Owner: text} },
+		"group": func(text string) job.Query { return job.Query{Group: text} },
+		"tag":   func(text string) job.Query { return job.Query{Tag: text} },
+		"cause": func(text string) job.Query { return job.Query{Causes: []string{text}} },
+	} {
+		for range 10 {
+			page, err := s.List(ctx, of("a"))
+			check(t, err)
+			if len(page.Jobs) != 50 {
+				t.Errorf("%s: %d jobs", what, len(page.Jobs))
+			}
+		}
+		if rows := scanned(t, s, func() error { _, err := s.List(ctx, of("none")); return err }); rows > 100 {
+			t.Errorf("%s: %d rows were visited for none", what, rows)
+		}
+	}
+}
+
+// TestNamedCosts: a search for the jobs of an owner by the beginning of their ids passes over 10,000 jobs of others at
+// most, beside the newest 10,000, and finds those of an owner who has few.
+func TestNamedCosts(t *testing.T) {
+	s := openStore(t, newDatabase(t), Options{CallerTime: true})
+	s.counting = true
+	ctx := t.Context()
+	jobs, err := s.Create(ctx, newJob(storetest.Step, "tst_0", func(j *job.Job) { j.Owner = "ann" }))
+	check(t, err)
+	c, err := storetest.Transition(storetest.Step, jobs[0], "cancel", lifecycle.Operator, start)
+	check(t, err)
+	_, err = s.Commit(ctx, c)
+	check(t, err)
+	addEnded(t, s, "tst_0", 50_000)
+	_, err = s.pool.Exec(ctx, "UPDATE job_made SET owner = 'bob' WHERE id = 'old_1000010'")
+	check(t, err)
+	_, err = s.pool.Exec(ctx, "ANALYZE")
+	check(t, err)
+	for owner, want := range map[string]int{"nobody": 0, "bob": 1, "ann": 5, "": 5} {
+		found := 0
+		rows := scanned(t, s, func() error {
+			named, err := s.Named(ctx, "old_", owner, 5)
+			found = len(named)
+			return err
+		})
+		if most := int64(21_100); found != want || rows > most {
+			t.Errorf("of owner %q: %d jobs, %d rows were visited, want at most %d", owner, found, rows, most)
+		}
+	}
+}
+
 // TestOldEntries works off the jobs of a lane while an older transaction of the database keeps the entries of former
 // jobs in the indexes. A claim does not pass over them: it begins at the keys of the lane.
 func TestOldEntries(t *testing.T) {

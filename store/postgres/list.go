@@ -16,6 +16,10 @@ import (
 	"github.com/stagepost/stagepost/store/internal/rules"
 )
 
+// planned has a statement planned for its arguments at each call, after which PostgreSQL would take one plan for all: a
+// list by a tag that few jobs have is found by another index than one by a tag that most have.
+const planned = pgx.QueryExecModeCacheDescribe
+
 // mostRows bounds the jobs of an answer, as job.Store defines.
 const mostRows = 1000
 
@@ -75,7 +79,7 @@ func (s *Store) List(ctx context.Context, q job.Query) (page job.Page, err error
 	limit := q.PageSize()
 	statement := selectRecord + c.where() + " ORDER BY m.n " + order + " LIMIT " + strconv.Itoa(limit+1)
 	err = s.read(ctx, "list", "", func(r *reader) error {
-		rows, err := r.q.Query(r.ctx, statement, c.args...)
+		rows, err := r.q.Query(r.ctx, statement, append([]any{planned}, c.args...)...)
 		if err != nil {
 			return err
 		}
@@ -148,17 +152,23 @@ func (c *conditions) query(q *job.Query) {
 }
 
 // Named is part of job.Store. Jobs that are not among the newest 10,000 are found in the order of their ids, which
-// increase with time.
+// increase with time, past 10,000 of other owners, and those of an owner among the newest 10,000 of that owner.
 func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []job.Job, err error) {
 	part = pg.Stored(part)
-	const statement = selectRecord + `WHERE m.n = ANY (ARRAY (
-  (SELECT n FROM job_made WHERE id >= $1 AND id < $1 || U&'\+10FFFF' AND ($2 = '' OR owner = $2)
-   ORDER BY id DESC LIMIT $3)
+	const begin, newest = selectRecord + `WHERE m.n = ANY (ARRAY (
+  (SELECT n FROM `, `
   UNION SELECT n FROM (SELECT n, id, owner FROM job_made ORDER BY n DESC LIMIT 10000) e
    WHERE (right(id, length($1)) = $1 OR id ^@ $1) AND ($2 = '' OR owner = $2)))
  ORDER BY m.n DESC LIMIT $3`
+	statement := begin + `job_made WHERE id >= $1 AND id < $1 || U&'\+10FFFF' ORDER BY id DESC LIMIT $3)` + newest
+	if owner != "" {
+		statement = begin + `(SELECT n, id, owner FROM job_made WHERE id >= $1 AND id < $1 || U&'\+10FFFF'
+    ORDER BY id DESC LIMIT 11000) b WHERE owner = $2 ORDER BY id DESC LIMIT $3)
+  UNION (SELECT n FROM (SELECT n, id FROM job_made WHERE owner = $2 AND owner <> '' ORDER BY n DESC LIMIT 10000) o
+   WHERE id ^@ $1 ORDER BY n DESC LIMIT $3)` + newest
+	}
 	err = s.read(ctx, "find", "", func(r *reader) error {
-		list, err := all(r, scanRecord, statement, part, pg.Stored(owner), max(0, min(n, mostRows)))
+		list, err := all(r, scanRecord, statement, planned, part, pg.Stored(owner), max(0, min(n, mostRows)))
 		jobs = nil
 		for _, one := range list {
 			jobs = append(jobs, one.job)
