@@ -448,7 +448,8 @@ func countRandom(w *harness) {
 		case n < 5 || len(all) < 20:
 			var list []job.Created
 			for range 1 + random.IntN(9) {
-				list = append(list, w.made(Step, group(fmt.Sprint("g", random.IntN(3))), sized(random.Int64N(1<<40))))
+				of := group(fmt.Sprint("g", random.IntN(3)))
+				list = append(list, w.made(Step, of, sized(random.Int64N(1<<40))))
 			}
 			w.create(list...)
 		case n < 8:
