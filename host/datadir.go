@@ -30,7 +30,7 @@ func (s *Settings) DurableData() []backup.Entry {
 			Reason: "the copy of the database contains it"},
 		{Name: "store-log", How: backup.Left, What: "commits that `stagepost.db` does not have yet (`store.log`)",
 			Reason: "the copy of the database contains them"},
-		{Name: "has-data", How: backup.Linked, What: "that there has been a database"},
+		{Name: "has-data", How: backup.Linked, What: "a mark that the directory has had a database"},
 		{Name: "head*", How: backup.Left, What: "what the newest commit is",
 			Reason: "a restored directory gets another one"},
 		{Name: "stagepost.yaml", How: backup.Linked, What: "the configuration file, if it is kept here"},
