@@ -155,7 +155,9 @@ func (e *Engine) runState(ctx context.Context, r *Run) (held bool) {
 		next, err := e.conclude(ctx, r, o)
 		switch {
 		case err == nil:
-			r.record(next)
+			if next != &r.job {
+				r.record(next)
+			}
 			return next.Worker == e.name && !next.Ended && next.Epoch > epoch
 		case job.KindOf(err) == job.Conflict && (tries < 3 || o.verdict == waits && r.running.listening()):
 			if err := r.Fresh(ctx); err != nil {
@@ -237,7 +239,8 @@ func (r *Run) step(ctx context.Context) (err error) {
 	return err
 }
 
-// conclude commits the outcome of an attempt together with what the step set.
+// conclude commits the outcome of an attempt together with what the step set. It returns the record after it, which may
+// be that of the run.
 func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (*job.Job, error) {
 	t := r.begin()
 	var err error
@@ -280,7 +283,9 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (*job.Job, er
 			ending = meter.TimedOut
 		}
 		e.attempted(r.work, &r.job, t.Change, ending, t.At.Sub(r.began), j)
+		r.record(j)
 		t.free()
+		return &r.job, nil
 	}
 	return j, err
 }

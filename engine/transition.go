@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/answers"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -33,6 +34,7 @@ type transition struct {
 	cause, text  string
 	chain        job.Chain
 	changes      [1]job.Change
+	results      []job.Result // of the last Commit
 }
 
 // empty is what a change sets to clear a text.
@@ -41,8 +43,10 @@ var empty = ""
 // transitions has the memory of transitions that were committed.
 var transitions = sync.Pool{New: func() any { return new(transition) }}
 
-// free ends the use of a transition whose commit has succeeded. After an error it stays with the garbage collector.
+// free ends the use of a transition whose commit has succeeded, and of the record that the commit returned. After an
+// error both stay with the garbage collector.
 func (t *transition) free() {
+	answers.Give(t.results)
 	*t = transition{}
 	transitions.Put(t)
 }
@@ -155,6 +159,7 @@ func (e *Engine) send(ctx context.Context, t *transition) (*job.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.results = results
 	return &results[0], nil
 }
 

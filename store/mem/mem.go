@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/answers"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
 	"github.com/stagepost/stagepost/store/internal/watchers"
@@ -167,7 +168,7 @@ func (s *Store) Renew(ctx context.Context, c job.Renewal) ([]job.Lease, error) {
 // Commit is part of job.Store.
 func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
 	return do(s, ctx, func() ([]job.Result, error) {
-		results := make([]job.Result, len(changes))
+		results := answers.Take(len(changes))
 		err := s.ledger.Commit((*records)(s), changes, results)
 		for i := range results {
 			results[i].Job.Own()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/answers"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
 )
@@ -37,7 +38,7 @@ func (s *Store) Renew(ctx context.Context, c job.Renewal) (lost []job.Lease, err
 
 // Commit is part of job.Store.
 func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
-	results := make([]job.Result, len(changes))
+	results := answers.Take(len(changes))
 	o := s.freeOps.get()
 	o.kind, o.changes, o.results = writesRecords, changes, results
 	for i := range changes {
