@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"syscall"
@@ -281,6 +282,11 @@ func (c *Call) Hint(err error, n int) string {
 			return ""
 		}
 		return afterFailure(&f.Job)
+	case p != nil && p.Status == http.StatusUnauthorized:
+		return "name the file of your token with --token-file FILE, or set STAGEPOST_TOKEN; " +
+			"stagepost admin token new makes a token"
+	case p != nil && p.Status == http.StatusForbidden && p.Job == "":
+		return "--token-file FILE names the token of another role"
 	case n == ExitRefused && e.Kind == job.Conflict && e.ID != "":
 		return fmt.Sprintf("stagepost show %s, then decide again", e.ID)
 	case n == ExitRefused && p != nil && p.Event == "hold" && !c.isEnd(p.State):

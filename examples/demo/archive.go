@@ -132,6 +132,9 @@ func listenAgain(file string, port int) (net.Listener, error) {
 		}
 	}
 	l, err := net.Listen("tcp4", address.String())
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, cli.Usagef("%s is in use by another program: end it, or name another port with --port N", address)
+	}
 	if err != nil {
 		return nil, err
 	}

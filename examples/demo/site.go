@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	example "github.com/stagepost/stagepost/examples/ingest"
@@ -101,6 +102,10 @@ func openSite(dir string) (*webSite, error) {
 		return nil, fmt.Errorf("the web site of the demo: %w", err)
 	}
 	l, err := net.Listen("tcp", record.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%s is in use: another stagepost demo site has it, or another program, which must end first",
+			record.Listen)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the web site of the demo: %w", err), root.Close())
 	}

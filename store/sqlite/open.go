@@ -91,8 +91,11 @@ func openError(dir string, err error) error {
 		return err
 	}
 	kind := job.Internal
-	if f := conn.FaultOf(err); f == conn.IO || f == conn.Full || f == conn.Busy {
+	switch conn.FaultOf(err) {
+	case conn.IO, conn.Full, conn.Busy:
 		kind = job.Unavailable
+	case conn.Corrupt:
+		err = fmt.Errorf("%w: the file is damaged; restore a backup (stagepost admin restore)", err)
 	}
 	return &job.Error{Op: "open", Kind: kind, Err: fmt.Errorf("%s: %w", filepath.Join(dir, database), err)}
 }
