@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,9 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/eventstream"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -176,12 +175,15 @@ func (c *Client) stream(
 	defer answer.Body.Close()
 	what.connected = true
 	body := &counted{answer.Body, func(int64) { alarm.Reset(silence) }}
-	err = messages(body, func(name, data string) error {
+	err = eventstream.Read(body, func(name, data string) error {
 		if err := each(&what, name, data); err != nil || what.done {
 			return stopped{err}
 		}
 		return nil
 	})
+	if err == eventstream.ErrTooLong { // it would come again on the next connection
+		err = stopped{job.Errorf(job.Internal, "request", "", "%w", err)}
+	}
 	if s := (stopped{}); errors.As(err, &s) {
 		what.done = true
 		return what, s.error
@@ -198,34 +200,4 @@ func broken(ctx context.Context, err error) error {
 		return &job.Error{Op: "request", Kind: job.Unavailable, Err: errSilent}
 	}
 	return err
-}
-
-// mostMessage bounds a message of a stream, in bytes.
-const mostMessage = 16 << 20
-
-// messages reads a stream of server-sent events (HTML standard, section 9.2) and calls each for every message.
-func messages(r io.Reader, each func(name, data string) error) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, mostMessage)
-	name, data := "", []byte{}
-	for len(data) <= mostMessage && lines.Scan() {
-		field, value, _ := strings.Cut(lines.Text(), ":")
-		switch {
-		case field == "event":
-			name = strings.TrimPrefix(value, " ")
-		case field == "data":
-			data = append(append(data, '\n'), strings.TrimPrefix(value, " ")...)
-		case lines.Text() == "":
-			if len(data) > 0 {
-				if err := each(name, string(data[1:])); err != nil {
-					return err
-				}
-			}
-			name, data = "", data[:0]
-		}
-	}
-	if len(data) > mostMessage || lines.Err() == bufio.ErrTooLong { // it would come again on the next connection
-		return stopped{job.Errorf(job.Internal, "request", "", "a message of the stream exceeds %d bytes", mostMessage)}
-	}
-	return lines.Err()
 }
