@@ -51,6 +51,7 @@ type Inventory struct {
 	installation string
 	unsynced     bool
 	head         *headfile.File // of the file
+	located      located
 
 	dead   atomic.Pointer[error] // why nothing is written any more
 	deaths chan error

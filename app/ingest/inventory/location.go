@@ -5,11 +5,38 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
+// located has the ids of storage locations that an inventory in a file has, by name: an ingest asks for them several
+// times for each object, and no other process changes them. An inventory in PostgreSQL has none.
+type located struct {
+	mu  sync.Mutex // guards ids, and is held while they are read or changed
+	ids map[string]string
+}
+
 // Location gives the id of the storage location that is used under a name; "" if there is none yet.
 func (i *Inventory) Location(ctx context.Context, place string) (id string, err error) {
+	if i.shared != nil {
+		return i.location(ctx, place)
+	}
+	i.located.mu.Lock()
+	defer i.located.mu.Unlock()
+	if id := i.located.ids[place]; id != "" {
+		return id, nil
+	}
+	if id, err = i.location(ctx, place); err == nil && id != "" {
+		if i.located.ids == nil {
+			i.located.ids = map[string]string{}
+		}
+		i.located.ids[place] = id
+	}
+	return id, err
+}
+
+// location is Location by the database.
+func (i *Inventory) location(ctx context.Context, place string) (id string, err error) {
 	err = i.read.QueryRowContext(ctx, "SELECT id FROM locations WHERE place = ?", place).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -22,6 +49,9 @@ func (i *Inventory) Location(ctx context.Context, place string) (id string, err 
 
 // EnterLocation notes the id of the storage location that is used under a name from now on.
 func (i *Inventory) EnterLocation(ctx context.Context, place, id string, at time.Time) error {
+	i.located.mu.Lock()
+	defer i.located.mu.Unlock()
+	delete(i.located.ids, place)
 	err := i.tx(ctx, func(tx *change) error {
 		_, err := tx.ExecContext(ctx,
 			"INSERT INTO locations VALUES (?1, ?2, ?3) ON CONFLICT (place) DO UPDATE SET id = ?2, since = ?3",

@@ -151,6 +151,43 @@ func TestStatementsAreBounded(t *testing.T) {
 	}
 }
 
+// TestLocationIsReadOnce: the id of a storage location is read from a file once, and again after it has changed. In
+// PostgreSQL another server may change it.
+func TestLocationIsReadOnce(t *testing.T) {
+	inEach(t, func(t *testing.T, open opener) {
+		i := open.new(t)
+		id := func(want string) {
+			t.Helper()
+			if got, err := i.Location(t.Context(), "storage"); err != nil || got != want {
+				t.Errorf("got %q, %v, want %q", got, err, want)
+			}
+		}
+		change := func(id string) {
+			must(t, i.tx(t.Context(), func(tx *change) error {
+				_, err := tx.ExecContext(t.Context(), "UPDATE locations SET id = ?", id)
+				return err
+			}))
+		}
+		id("")
+		must(t, i.EnterLocation(t.Context(), "storage", "first", at))
+		id("first")
+		change("of another process")
+		if open.name == inFile.name {
+			id("first")
+		} else {
+			id("of another process")
+		}
+		must(t, i.EnterLocation(t.Context(), "storage", "second", at))
+		id("second")
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		if err := i.EnterLocation(left, "storage", "third", at); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		id("second")
+	})
+}
+
 // TestEndedContextEndsTransaction: a caller that leaves while a transaction carries out its call gets its error at the
 // next statement, and nothing of the call is written. The other call of the transaction is the control.
 func TestEndedContextEndsTransaction(t *testing.T) {
