@@ -90,9 +90,8 @@ func (e *RecalledError) Error() string { return e.Path + ": " + e.Message }
 
 // FetchArtifact opens a file of an archive from a byte on. The caller closes body; an error of kind Unavailable while
 // reading may pass. A [*RecalledError] has the time after which to ask again.
-func (c *Client) FetchArtifact(
-	ctx context.Context, id job.ID, a ArchiveArtifact, from int64,
-) (body io.ReadCloser, start int64, err error) {
+func (c *Client) FetchArtifact(ctx context.Context, id job.ID, a ArchiveArtifact, from int64) (body io.ReadCloser,
+	start int64, err error) {
 	parts := strings.Split(a.Path, "/")
 	for i := range parts {
 		parts[i] = url.PathEscape(parts[i])

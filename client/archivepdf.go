@@ -14,9 +14,7 @@ import (
 )
 
 // PDFDocument opens the document of a job that prints a PDF file and that the worker has claimed. The caller closes it.
-func (c *Client) PDFDocument(
-	ctx context.Context, worker string, id job.ID, epoch int64,
-) (io.ReadCloser, error) {
+func (c *Client) PDFDocument(ctx context.Context, worker string, id job.ID, epoch int64) (io.ReadCloser, error) {
 	r, err := c.request(ctx, http.MethodGet, pdfPath(id, "/document"), pdfClaim(worker, epoch), nil)
 	if err != nil {
 		return nil, err
