@@ -109,7 +109,7 @@ func (c *commands) rotateKey() *cobra.Command {
 		Use:   "rotate --note WHY",
 		Short: "Replace the key that signs checkpoints",
 		Long: `Makes another key and signs a checkpoint that names it, with the old key and the new one. Verifiers that have the old public key accept the new one.
-If the old key is lost, only the new one signs: give verifiers its public key as well. The reason is entered in the audit list.
+If the old key is lost, only the new one signs: give verifiers its public key as well. The reason is entered in the audit log.
 
 No server may run on a store of kind sqlite meanwhile. Servers on PostgreSQL use the new key from their next checkpoint on.`,
 		Example: `  stagepost admin checkpoint rotate --data /srv/stagepost --note "yearly"`,
@@ -119,8 +119,8 @@ No server may run on a store of kind sqlite meanwhile. Servers on PostgreSQL use
 				func(ctx context.Context, k *history.Checkpoints, _ *host.Maintenance) error { return k.Rotate(ctx) })
 		},
 	}
-	cmd.Flags().StringVarP(&note, "note", "m", "", "why; is entered in the audit list")
-	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; is entered in the audit log")
+	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit log; defaults to the login name")
 	return cmd
 }
 
@@ -131,7 +131,7 @@ func (c *commands) recordRestored() *cobra.Command {
 		Short: "Record that a backup was restored",
 		Long: `Compares the histories with the checkpoints and signs one that has the heads of all histories as they are now: a backup was restored, and the checkpoints that
 it does not extend are void. Verification then accepts that, and lists the restore with its reason. Without it verification reports removed entries. The
-audit list has the reason, too.
+audit log has the reason, too.
 
 --checkpoints names the newest copy of the file checkpoints; what the data directory lacks of it is appended first. Copy the key back first: backups do not
 contain it. No server may run on a store of kind sqlite meanwhile.`,
@@ -146,8 +146,8 @@ contain it. No server may run on a store of kind sqlite meanwhile.`,
 		},
 	}
 	cmd.Flags().StringVar(&from, "checkpoints", "", "newest copy of the file checkpoints; defaults to none")
-	cmd.Flags().StringVarP(&note, "note", "m", "", "why; is entered in the audit list")
-	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; is entered in the audit log")
+	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit log; defaults to the login name")
 	return cmd
 }
 
@@ -198,7 +198,7 @@ func compared(ctx context.Context, checkpoints io.Reader, keys []string, export 
 	return history.VerifyCheckpoints(ctx, f, size, checkpoints, keys, time.Now())
 }
 
-// signed enters the reason in the audit list and signs a checkpoint.
+// signed enters the reason in the audit log and signs a checkpoint.
 func (c *commands) signed(cmd *cobra.Command, event lifecycle.Event, note, actor string,
 	sign func(context.Context, *history.Checkpoints, *host.Maintenance) error) (err error) {
 	if note == "" {
