@@ -10,12 +10,12 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// one is the result of a commit of one change, and mark, which results of other memory do not have.
+// one is the result of a commit of one change, and errEnd, which results of other memory do not have.
 type one [2]job.Result
 
-var mark = errors.New("the end of a result")
+var errEnd = errors.New("the end of a result")
 
-var free = sync.Pool{New: func() any { return &one{{}, {Err: mark}} }}
+var free = sync.Pool{New: func() any { return &one{{}, {Err: errEnd}} }}
 
 // Take returns n empty results.
 func Take(n int) []job.Result {
@@ -28,7 +28,7 @@ func Take(n int) []job.Result {
 // Give ends the use of results that Take returned to a store; other results stay with the garbage collector. Neither
 // the caller nor a store between the two may use them afterwards. What the records refer to remains valid.
 func Give(results []job.Result) {
-	if len(results) != 1 || cap(results) != len(one{}) || results[:len(one{})][1].Err != mark {
+	if len(results) != 1 || cap(results) != len(one{}) || results[:len(one{})][1].Err != errEnd {
 		return
 	}
 	results[0] = job.Result{}
