@@ -22,7 +22,8 @@ func CheckNames(hosts, labels []string, public string) error {
 	}
 	for _, l := range labels {
 		if !job.IsLabel(l) {
-			return fmt.Errorf("labels: %q is not NAME or NAME=VALUE of letters, digits, hyphens, underscores and dots", l)
+			return fmt.Errorf("labels: %q is not NAME or NAME=VALUE of letters, digits, hyphens, underscores and dots",
+				l)
 		}
 	}
 	return nil
