@@ -69,7 +69,7 @@ func TestWordsOfFormerSchema(t *testing.T) {
 	s := openStore(t, database, Options{CallerTime: true})
 	ctx := t.Context()
 	check(t, oneJob(ctx, s, "tst_1"))
-	_, err := s.pool.Exec(ctx, `DROP TABLE job_word; ALTER TABLE job_made DROP COLUMN words;
+	_, err := s.pool.Exec(ctx, `DROP TABLE job_word; DROP INDEX job_failed; ALTER TABLE job_made DROP COLUMN words;
 DELETE FROM schema_version WHERE version > 9`)
 	check(t, err)
 	check(t, s.Close())
