@@ -9,7 +9,7 @@ for (const javaScriptEnabled of [true, false]) {
   await check("find a job, read its output, download its result " + mode, async () => {
     const page = await open({ javaScriptEnabled, acceptDownloads: true });
     await page.goto(base + "/compute");
-    await page.getByLabel("Title").fill(jobs.title);
+    await page.getByRole("textbox", { name: "Title" }).fill(jobs.title);
     if (!javaScriptEnabled) await page.getByRole("button", { name: "Apply" }).click();
     await page.waitForURL("**/compute?name=*");
     await page.getByRole("link", { name: jobs.title }).click();

@@ -58,7 +58,7 @@ await check("ada revokes the token of ann with the keyboard", async () => {
   const row = page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: jobs.digits.ann }) });
   await row.getByText("Revoke", { exact: true }).focus();
   await page.keyboard.press("Enter");
-  await tabTo(page, "Reason kept in the history and the audit log");
+  await tabTo(page, "Reason kept in the records");
   await page.keyboard.type("found in a script");
   await tabTo(page, "Confirm: revoke the token");
   await Promise.all([page.waitForEvent("load"), page.keyboard.press("Enter")]);
@@ -80,7 +80,7 @@ await check("ada ends the session of ben with the keyboard", async () => {
   assert.equal(await row.count(), 1, "sessions of ben");
   await row.getByText("End", { exact: true }).focus();
   await page.keyboard.press("Enter");
-  await tabTo(page, "Reason kept in the history and the audit log");
+  await tabTo(page, "Reason kept in the records");
   await page.keyboard.type("the laptop is lost");
   await tabTo(page, "Confirm: end the session");
   await Promise.all([page.waitForEvent("load"), page.keyboard.press("Enter")]);
