@@ -61,6 +61,8 @@ type Anchors struct {
 	id    string                  // in the temporary names of files, which each process has for itself
 	point func(name string) error // called before each step that a crash can separate; tests replace it
 
+	rounds sync.Mutex // held during a round: the temporary names of a process are those of one round at a time
+
 	mu      sync.Mutex // guards the rest
 	state   State
 	started time.Time // when the first round began
@@ -133,6 +135,8 @@ func (a *Anchors) next(err error) time.Duration {
 // Round makes the anchor of the current part of time if there is none, and its time stamp. It may be repeated at any
 // point: an anchor, and the answer of an authority for it, are written once.
 func (a *Anchors) Round(ctx context.Context) error {
+	a.rounds.Lock()
+	defer a.rounds.Unlock()
 	authorities := a.o.Authorities()
 	a.mu.Lock()
 	if a.started.IsZero() && len(authorities) > 0 {

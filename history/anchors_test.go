@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,34 @@ func TestCrashes(t *testing.T) {
 				t.Errorf("%d stamps, faults %s", len(r.Stamps), faults(&r))
 			}
 		})
+	}
+}
+
+// TestRoundsFollowEachOther: a second round of the same process begins when the first has ended. It would remove the
+// file that the first is writing.
+func TestRoundsFollowEachOther(t *testing.T) {
+	f := newFixture(t)
+	f.from.grow("tst_1", "create", f.now)
+	a, reached := f.anchors(), 0
+	a.point = func(name string) error {
+		reached++
+		if a.rounds.TryLock() {
+			a.rounds.Unlock()
+			t.Errorf("before %s another round could begin", name)
+		}
+		return nil
+	}
+	var rounds sync.WaitGroup
+	for range 4 {
+		rounds.Go(func() {
+			if err := a.Round(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	rounds.Wait()
+	if n := f.asked.Load(); reached == 0 || n != 1 || len(f.names()) != 5 {
+		t.Errorf("%d steps, %d requests, files %v", reached, n, f.names())
 	}
 }
 
