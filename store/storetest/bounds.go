@@ -263,8 +263,7 @@ func long(n int) string {
 	return b.String()[:n]
 }
 
-// boundsOfTexts has texts at their bounds, which each query finds. Of what is beside a text that is longer by a byte,
-// everything is written: another operation, or another change of the call.
+// boundsOfTexts has texts at their bounds, which each query finds, and refuses those that are longer by a byte.
 func boundsOfTexts(w *harness) {
 	longest, name := long(job.MostText), long(job.MostName)
 	labels := make([]string, job.MostRequired)
@@ -293,11 +292,28 @@ func boundsOfTexts(w *harness) {
 	same(w, "its tasks", len(w.tasks(j.ID)), 1)
 	same(w, "its messages", keys(w.messages(j.ID)), []string{longest})
 	same(w, "the hold", w.holds()[0].Scope, scope)
-	more, id, before := longest+"x", j.ID, w.snapshot(j.ID)
+	more, before := longest+"x", w.snapshot(j.ID)
+	w.refusesLonger(more, name+"x", j)
+	claim.Worker = more
+	_, err := w.st.Claim(w.Context(), claim)
+	w.refused(err, job.Invalid)
+	for _, s := range []job.Scope{{Group: more}, {Kind: "k", Group: longest, Owner: longest, Tag: longest}} {
+		_, err := w.st.Hold(w.Context(), job.Hold{Scope: s, Who: "olga", Since: w.now()})
+		w.refused(err, job.Invalid)
+	}
+	w.unchanged(before)
+	same(w, "holds", len(w.holds()), 1)
+	same(w, "jobs", len(w.list(job.Query{})), 2)
+}
+
+// refusesLonger creates and changes jobs with a text that is too long. Of what is beside it, everything is written:
+// another operation, or another change of the call.
+func (w *harness) refusesLonger(more, name string, j job.Job) {
+	w.Helper()
 	for what, set := range map[string]func(*job.Created){
 		"id":     func(c *job.Created) { c.Job.ID, c.Event.Job = job.ID(more), job.ID(more) },
-		"kind":   func(c *job.Created) { c.Job.Kind = job.Kind(name + "x") },
-		"state":  func(c *job.Created) { c.Job.State = lifecycle.State(name + "x") },
+		"kind":   func(c *job.Created) { c.Job.Kind = job.Kind(name) },
+		"state":  func(c *job.Created) { c.Job.State = lifecycle.State(name) },
 		"key":    func(c *job.Created) { c.Job.Key = more },
 		"owner":  func(c *job.Created) { c.Job.Owner = more },
 		"group":  func(c *job.Created) { c.Job.Group = more },
@@ -322,14 +338,14 @@ func boundsOfTexts(w *harness) {
 	for what, set := range map[string]func(*job.Change){
 		"group": sets(job.Fields{Group: &more}), "cause": sets(job.Fields{Cause: &more}),
 		"tag":   sets(job.Fields{Tags: []string{more}}),
-		"state": func(c *job.Change) { c.Event, c.To.State = "go", lifecycle.State(name+"x") },
+		"state": func(c *job.Change) { c.Event, c.To.State = "go", lifecycle.State(name) },
 		"task":  func(c *job.Change) { c.Tasks = []job.Task{{Name: more, Changed: c.At}} },
 		"key of a message": func(c *job.Change) {
-			c.Outbox = []job.Message{{Key: more, Job: id, Topic: "mail", Created: c.At, Due: c.At}}
+			c.Outbox = []job.Message{{Key: more, Job: j.ID, Topic: "mail", Created: c.At, Due: c.At}}
 		},
 		"worker": func(c *job.Change) { c.Chain = &job.Chain{Worker: more} },
 	} {
-		bad := job.Change{Job: id, Epoch: j.Epoch, Keep: true, At: w.now()}
+		bad := job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now()}
 		set(&bad)
 		results := w.commitAll(bad, job.Change{Job: other.ID, Version: other.Version, At: w.now(),
 			Set: job.Fields{Message: &what}})
@@ -338,16 +354,6 @@ func boundsOfTexts(w *harness) {
 		}
 		other = results[1].Job
 	}
-	claim.Worker = more
-	_, err := w.st.Claim(w.Context(), claim)
-	w.refused(err, job.Invalid)
-	for _, s := range []job.Scope{{Group: more}, {Kind: "k", Group: longest, Owner: longest, Tag: longest}} {
-		_, err := w.st.Hold(w.Context(), job.Hold{Scope: s, Who: "olga", Since: w.now()})
-		w.refused(err, job.Invalid)
-	}
-	w.unchanged(before)
-	same(w, "holds", len(w.holds()), 1)
-	same(w, "jobs", len(w.list(job.Query{})), 2)
 }
 
 func (w *harness) audit(seq int64, n int) []job.Audit {
