@@ -69,6 +69,10 @@ func (c *commands) showCheckpoint() *cobra.Command {
 					return err
 				}
 			}
+			if key == "" && last.Number > 0 {
+				return job.Errorf(job.NotFound, "checkpoint", "", "the key is missing, which signed checkpoint %d: "+
+					"copy it back, or make another one (stagepost admin checkpoint rotate)", last.Number)
+			}
 			if key == "" {
 				return job.Errorf(job.NotFound, "checkpoint", "", "there is no key yet: a server makes it with its "+
 					"first checkpoint, unless checkpoint.every is off")
@@ -268,16 +272,25 @@ func (f *checkpointFlags) open() (*os.File, *io.SectionReader, error) {
 }
 
 // trusted gives the public keys. A file may have more than the key, as stagepost admin checkpoint show prints it.
-func (f *checkpointFlags) trusted() []string {
+func (f *checkpointFlags) trusted() ([]string, error) {
+	isKey := func(s string) bool { return strings.Count(s, "+") >= 2 } // NAME+DIGEST+KEY
 	keys := slices.Clone(f.keys)
 	for i, name := range keys {
-		text, _ := os.ReadFile(name) // a key is no name of a file
-		fields := strings.Fields(string(text))
-		if n := slices.IndexFunc(fields, func(s string) bool { return strings.Contains(s, "+") }); n >= 0 {
-			keys[i] = fields[n]
+		text, err := os.ReadFile(name)
+		if err != nil {
+			if isKey(name) {
+				continue
+			}
+			return nil, cli.Usagef("--key is neither a public key nor the file of one: %w", err)
 		}
+		fields := strings.Fields(string(text))
+		n := slices.IndexFunc(fields, isKey)
+		if n < 0 {
+			return nil, cli.Usagef("the file %s has no public key: stagepost admin checkpoint show prints it", name)
+		}
+		keys[i] = fields[n]
 	}
-	return keys
+	return keys, nil
 }
 
 // verifyCheckpoints compares the histories of a server or of a data directory with checkpoints.
@@ -296,7 +309,11 @@ func (c *commands) verifyCheckpoints(cmd *cobra.Command, f *checkpointFlags) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	r, err := compared(ctx, checkpoints, f.trusted(), func(w io.Writer) error { return c.writeExport(ctx, w) })
+	keys, err := f.trusted()
+	if err != nil {
+		return err
+	}
+	r, err := compared(ctx, checkpoints, keys, func(w io.Writer) error { return c.writeExport(ctx, w) })
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,11 @@ func (c *commands) verifyExported(ctx context.Context, export *os.File, f *check
 	if err != nil {
 		return err
 	}
-	r, err := history.VerifyCheckpoints(ctx, export, info.Size(), checkpoints, f.trusted(), time.Now())
+	keys, err := f.trusted()
+	if err != nil {
+		return err
+	}
+	r, err := history.VerifyCheckpoints(ctx, export, info.Size(), checkpoints, keys, time.Now())
 	if err != nil {
 		return err
 	}
