@@ -26,8 +26,14 @@ func (e operators) Audit(ctx context.Context, n operator.Entry) error {
 }
 
 // Nudge makes a job due that waits by [Wait] with the code: what it waits for may have happened. It does not change a
-// job that is claimed, due or ended, that waits for something else, or that backs off after an error.
+// job that is due or ended, that waits for something else, or that backs off after an error. A job that this engine
+// works on is made due if its present attempt returns such a wait.
 func (e *Engine) Nudge(ctx context.Context, id job.ID, code string) error {
+	e.mu.Lock()
+	if r := e.running[id]; r != nil {
+		r.nudge(code)
+	}
+	e.mu.Unlock()
 	j, err := e.store.Get(ctx, id)
 	if err != nil {
 		return err

@@ -110,6 +110,11 @@ func (e *Engine) finish(p *pool, r *Run) {
 	if alone {
 		e.accompanied(r.id)
 	}
+	for _, code := range r.running.nudged() {
+		if err := e.Nudge(r.lasting, r.id, code); err != nil {
+			e.log.Info("nudge", "job", r.id, "code", code, "error", err) // it also tries by itself
+		}
+	}
 	e.steps.Done()
 	signal(e.wake)
 }

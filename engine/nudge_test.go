@@ -60,6 +60,55 @@ func TestNudge(t *testing.T) {
 	}
 }
 
+// TestNudgeDuringAttempt: what an attempt waits for may happen after its check and before its wait is committed. The
+// job is then due at once. The controls are nudged for something else, or before the attempt that waits began.
+func TestNudgeDuringAttempt(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		code  string
+		first bool // the nudge comes during the first attempt, which fails, and not during the second
+		waits bool
+	}{
+		{"what it waits for", "ferry", false, false},
+		{"control: something else", "bridge", false, true},
+		{"control: an earlier attempt", "ferry", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var w *harness
+				tries := 0
+				nudge := func(r *engine.Run, now bool) {
+					if !now {
+						return
+					}
+					if err := w.Nudge(t.Context(), r.Job().ID, c.code); err != nil {
+						t.Error(err)
+					}
+				}
+				work := letters(map[lc.State]engine.Step{"Riding": func(_ context.Context, r *engine.Run) error {
+					switch tries++; tries {
+					case 1:
+						nudge(r, c.first)
+						return engine.RetryAfter(time.Minute, errors.New("high water"))
+					case 2:
+						nudge(r, !c.first)
+						return ferry(r)
+					}
+					return nil
+				}})
+				w = start(t, mem.New(), engine.Options{}, work)
+				defer w.stop()
+				j := w.post(engine.Order{})
+				began := time.Now()
+				w.end(j.ID)
+				if took := time.Since(began); took > 30*time.Minute != c.waits {
+					t.Errorf("it took %s", took)
+				}
+			})
+		})
+	}
+}
+
 func ferry(r *engine.Run) error {
 	return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is on the other side",
 		Until: r.Now().Add(time.Hour)})

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -23,6 +24,7 @@ type running struct {
 	version int64      // of the record as the step has it
 	hinted  int64      // the newest version of a hint
 	term    *term      // of the attempt that is under way
+	nudges  []string   // codes of nudges since the attempt began
 }
 
 // listen makes the renewals read the record too, because hints can be lost.
@@ -44,6 +46,23 @@ func (r *running) serve(version int64, t *term) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.listens, r.term, r.version = false, t, max(r.version, version)
+	r.nudges = nil
+}
+
+// nudge notes what may have happened during the attempt, which may be about to wait for it.
+func (r *running) nudge(code string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.nudges, code) {
+		r.nudges = append(r.nudges, code)
+	}
+}
+
+// nudged returns the codes of the nudges since the last attempt began.
+func (r *running) nudged() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.nudges
 }
 
 // saw notes the version of a record that the step was given.

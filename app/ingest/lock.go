@@ -234,8 +234,6 @@ func (a *App) callNext(ctx context.Context, s spot) error {
 		case err != nil || j.Ended || !j.Claimed() && j.Cause != string(s.kind):
 			a.line.leave(w.job) // it waits for something else by now
 			continue
-		case j.Claimed():
-			a.wait.Go(func() { a.callLater(ctx, s, w.job) })
 		default:
 			g.Go(func() error { return a.engine.Nudge(ctx, w.job, string(s.kind)) })
 		}
@@ -248,15 +246,6 @@ func (a *App) callNext(ctx context.Context, s spot) error {
 
 // calls is how many of those that wait for one local id are called at once, so that the store commits them together.
 const calls = 64
-
-// callLater makes a job due that was just about to wait.
-func (a *App) callLater(ctx context.Context, s spot, id job.ID) {
-	ctx, cancel := context.WithTimeout(ctx, a.pause())
-	defer cancel()
-	if _, err := a.engine.Await(ctx, id, func(j *job.Job) bool { return !j.Claimed() }); err == nil {
-		_ = a.engine.Nudge(ctx, id, string(s.kind)) // a hint: it also tries by itself
-	}
-}
 
 // Lock is a lock as operators see it.
 type Lock = api.Lock
