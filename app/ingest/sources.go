@@ -34,19 +34,27 @@ type sources struct {
 	most func(slots int, silent bool) int // slots for one host or owner
 
 	mu     sync.Mutex           // guards the rest
-	busy   map[string]int       // jobs that fetch, by host and by owner
+	busy   map[string]int       // shares in use or kept, by host and by owner
 	silent map[string]time.Time // by host: when it last did not answer
-	line   []queuer             // who waits, in order of arrival
+	line   sourceLine
+	kept   map[job.ID]keptShare // shares of jobs that were in the line and are due now
 }
 
-// queuer is a job that waits for a share.
-type queuer struct {
-	id   job.ID
-	keys []string
+// keptShare is a share that a job of the line has before it is claimed, so that no later job takes it meanwhile.
+type keptShare struct {
+	keys  []string
+	until time.Time // the job did not come, for example because it is held
 }
+
+// Waits of jobs in the line. Each job is due when it gets a share; the times are for a line that another server had.
+const (
+	firstsWait = 5                // pauses of the application, which the first ones wait
+	longestTry = 10 * time.Minute // and the longest
+)
 
 func newSources(a *App) *sources {
-	return &sources{app: a, most: share, busy: map[string]int{}, silent: map[string]time.Time{}}
+	return &sources{app: a, most: share, busy: map[string]int{}, silent: map[string]time.Time{},
+		line: newSourceLine(), kept: map[job.ID]keptShare{}}
 }
 
 // share returns how many slots one host or owner may use.
@@ -108,62 +116,102 @@ func (t *task) sources() ([]string, error) {
 	return keys, nil
 }
 
-// enter takes a share for a job, or returns which jobs use it.
+// enter takes a share for a job, or returns which jobs use it. A job that waits already keeps its position.
 func (s *sources) enter(j *job.Job, keys []string) *job.Blocker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(j.ID)
+	if k, ok := s.kept[j.ID]; ok {
+		delete(s.kept, j.ID)
+		s.free(k.keys)
+	}
 	key, full := s.full(keys)
 	if !full {
-		for _, key := range keys {
-			s.busy[key]++
-		}
+		s.use(keys)
+		s.line.leave(j.ID)
 		return nil
 	}
-	s.line = append(s.line, queuer{j.ID, keys})
+	before := s.line.wait(j.ID, keys, key)
+	wait := min(s.app.pause()*time.Duration(firstsWait+before/10), max(longestTry, s.app.pause()))
 	return &job.Blocker{
 		Code: causeSource, Sentence: fmt.Sprintf("%d jobs fetch files of the %s: that is its share of the slots",
 			s.busy[key], key),
-		Until: s.app.engine.Clock().Now().Add(5 * s.app.pause()), Holder: key,
+		Until: s.app.engine.Clock().Now().Add(wait), Holder: key,
+	}
+}
+
+// use takes a share of each key.
+func (s *sources) use(keys []string) {
+	for _, key := range keys {
+		s.busy[key]++
+	}
+}
+
+// free returns a share of each key.
+func (s *sources) free(keys []string) {
+	for _, key := range keys {
+		if s.busy[key]--; s.busy[key] <= 0 {
+			delete(s.busy, key)
+		}
 	}
 }
 
 // full returns the first key whose share is used up.
 func (s *sources) full(keys []string) (key string, full bool) {
-	slots := s.app.engine.Status().Pool(record.JobKind).Slots
-	now := s.app.engine.Clock().Now()
 	for _, key := range keys {
-		last, silent := s.silent[key]
-		if s.busy[key] >= s.most(slots, silent && now.Sub(last) < silentFor) {
+		if s.isFull(key) {
 			return key, true
 		}
 	}
 	return "", false
 }
 
-// leave returns a share, and wakes the first job in the line that can have one now.
+func (s *sources) isFull(key string) bool {
+	last, silent := s.silent[key]
+	silent = silent && s.app.engine.Clock().Now().Sub(last) < silentFor
+	return s.busy[key] >= s.most(s.app.engine.Status().Pool(record.JobKind).Slots, silent)
+}
+
+// leave returns a share, and makes the jobs of the line due that can have one now.
 func (s *sources) leave(ctx context.Context, keys []string, failed error) {
-	if next := s.next(keys, failed); next != "" {
+	for _, next := range s.next(keys, failed) {
 		_ = s.app.engine.Nudge(context.WithoutCancel(ctx), next, causeSource) // a hint: it also tries by itself
 	}
 }
 
-func (s *sources) next(keys []string, failed error) job.ID {
+// next returns a share, and the jobs that shares are kept for now. Kept shares of jobs that did not come are free too.
+func (s *sources) next(keys []string, failed error) (due []job.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noteAnswers(keys, failed)
+	s.free(keys)
+	due = s.keep(keys)
+	now := s.app.engine.Clock().Now()
+	for id, k := range s.kept {
+		if now.After(k.until) {
+			delete(s.kept, id)
+			s.free(k.keys)
+			due = append(due, s.keep(k.keys)...)
+		}
+	}
+	return due
+}
+
+// keep gives shares of keys that are free to the jobs that wait for them.
+func (s *sources) keep(keys []string) (due []job.ID) {
+	until := s.app.engine.Clock().Now().Add(firstsWait * s.app.pause())
 	for _, key := range keys {
-		if s.busy[key]--; s.busy[key] <= 0 {
-			delete(s.busy, key)
+		for q, ok := s.line.first(key); ok && !s.isFull(key); q, ok = s.line.first(key) {
+			if other, full := s.full(q.keys); full {
+				s.line.wait(q.id, q.keys, other)
+				continue
+			}
+			s.line.leave(q.id)
+			s.use(q.keys)
+			s.kept[q.id] = keptShare{q.keys, until}
+			due = append(due, q.id)
 		}
 	}
-	for i, q := range s.line {
-		if _, full := s.full(q.keys); !full {
-			s.line = slices.Delete(s.line, i, i+1)
-			return q.id
-		}
-	}
-	return ""
+	return due
 }
 
 // noteAnswers notes which of the hosts did not answer, and forgets those that count as silent no longer.
@@ -184,11 +232,6 @@ func (s *sources) noteAnswers(keys []string, failed error) {
 			delete(s.silent, key)
 		}
 	}
-}
-
-// drop takes a job out of the line.
-func (s *sources) drop(id job.ID) {
-	s.line = slices.DeleteFunc(s.line, func(q queuer) bool { return q.id == id })
 }
 
 // The ways of bytes that Options.Moved is called with.

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,7 +8,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,43 +98,122 @@ func wireSlots(t *testing.T, store job.Store, o Options, slots int) *harness {
 	return &harness{App: a, t: t, dir: o.Dir, store: store, e: e}
 }
 
-// TestShares: a host and an owner have three quarters of the slots, a silent host an eighth; a job that leaves wakes
-// the first that can enter.
-func TestShares(t *testing.T) {
+// shares is the sources of an application with 16 slots, on its own.
+type shares struct {
+	*sources
+	jobs int
+}
+
+func newShares(t *testing.T) *shares {
+	t.Helper()
 	w := wireSlots(t, mem.New(), options(t, t.TempDir()), 16)
-	defer w.Close()
-	s := w.sources
-	var jobs atomic.Int64
-	enter := func(keys ...string) bool {
-		return s.enter(&job.Job{ID: job.ID(fmt.Sprint("ing_", jobs.Add(1)))}, keys) == nil
+	t.Cleanup(func() { _ = w.Close() })
+	return &shares{sources: w.sources}
+}
+
+// enter asks for a share for a new job, whose number is the number of calls.
+func (s *shares) enter(keys ...string) bool {
+	s.jobs++
+	return s.again(s.jobs, keys...)
+}
+
+// again asks for a share for the job with a number.
+func (s *shares) again(number int, keys ...string) bool {
+	return s.sources.enter(&job.Job{ID: numbered(number)}, keys) == nil
+}
+
+func numbered(n int) job.ID { return job.ID(fmt.Sprint("ing_", n)) }
+
+// entered is how many new jobs have a share before one waits.
+func (s *shares) entered(keys ...string) (n int) {
+	for s.enter(keys...) {
+		n++
 	}
-	entered := func(key string) (n int) {
-		for enter(key) {
-			n++
-		}
-		return n
-	}
+	return n
+}
+
+// TestShares: a host and an owner have three quarters of the slots, a silent host an eighth.
+func TestShares(t *testing.T) {
+	s := newShares(t)
 	for _, key := range []string{"host a", "owner ann"} {
-		if n := entered(key); n != 12 {
+		if n := s.entered(key); n != 12 {
 			t.Errorf("%s has %d slots", key, n)
 		}
 	}
-	if enter("host b", "owner ann") || enter("owner bob", "host a") || !enter("host b", "owner bob") {
+	if s.enter("host b", "owner ann") || s.enter("owner bob", "host a") || !s.enter("host b", "owner bob") {
 		t.Error("a job waits for one key without free slots, and for no other reason")
 	}
-	if next := s.next([]string{"host a"}, nil); next != "ing_13" {
-		t.Errorf("%s is next, not the first that waited for host a", next)
-	}
+	s = newShares(t)
 	timeout := &fetch.Error{Kind: fetch.Network, URL: "http://a/x", Err: errors.New("timeout")}
-	for range 11 {
-		s.next([]string{"host a"}, fmt.Errorf("x: %w", timeout))
-	}
-	if n := entered("host a"); n != 2 {
+	s.enter("host a")
+	s.next([]string{"host a"}, fmt.Errorf("x: %w", timeout))
+	if n := s.entered("host a"); n != 2 {
 		t.Errorf("a silent host has %d slots", n)
 	}
-	s.leave(context.Background(), []string{"host a"}, nil)
-	if n := entered("host a"); n != 11 {
-		t.Errorf("a host that answered has %d more slots beside one", n)
+	if due := s.next([]string{"host a"}, nil); !slices.Equal(due, []job.ID{numbered(s.jobs)}) {
+		t.Errorf("%s are due when the host has answered", due)
+	}
+	if n := s.entered("host a"); n != 10 {
+		t.Errorf("a host that answered has %d slots beside two", n)
+	}
+}
+
+// TestLineForShares: a share that becomes free is kept for the job that has waited longest, until it comes or is late.
+// A job that asks again keeps its position, and one that waits for another share as well does not stop those behind it.
+func TestLineForShares(t *testing.T) {
+	s := newShares(t)
+	s.entered("host a") // 13 waits
+	s.enter("host a")   // 14
+	s.again(13, "host a")
+	if due := s.next([]string{"host a"}, nil); !slices.Equal(due, []job.ID{numbered(13)}) {
+		t.Errorf("%s are due, not the first that waited", due)
+	}
+	if s.enter("host a") || s.again(14, "host a") {
+		t.Error("a later job took the share of the first in the line")
+	}
+	if !s.again(13, "host a") {
+		t.Error("the job that the share is kept for waits")
+	}
+
+	s.entered("owner ann")
+	s.again(14, "owner ann", "host a") // what it needs has changed: it waits for its owner now
+	if due := s.next([]string{"host a"}, nil); !slices.Equal(due, []job.ID{numbered(15)}) {
+		t.Errorf("%s are due, not the one behind a job that waits for its owner", due)
+	}
+	s.kept[numbered(15)] = keptShare{[]string{"host a"}, s.app.engine.Clock().Now().Add(-time.Second)}
+	s.enter("host a")
+	if due := s.next([]string{"host b"}, nil); !slices.Equal(due, []job.ID{numbered(s.jobs)}) {
+		t.Errorf("%s are due after a job that did not come", due)
+	}
+	if len(s.kept) != 1 || s.busy["host a"] != 12 || s.busy["host b"] != 0 {
+		t.Errorf("kept are %v, used are %v", s.kept, s.busy)
+	}
+}
+
+// TestLongLineForShares: jobs far back in a long line ask again rarely, and a share that becomes free is for one job.
+func TestLongLineForShares(t *testing.T) {
+	s := newShares(t)
+	s.entered("owner ann")
+	const last = 20_000
+	for s.jobs < last {
+		s.enter("owner ann")
+	}
+	far := s.sources.enter(&job.Job{ID: numbered(last)}, []string{"owner ann"})
+	near := s.sources.enter(&job.Job{ID: numbered(13)}, []string{"owner ann"})
+	if now := s.app.engine.Clock().Now(); far.Until.Sub(now) < 100*near.Until.Sub(now) {
+		t.Errorf("the last of %d asks again after %s, the first after %s", last, far.Until.Sub(now),
+			near.Until.Sub(now))
+	}
+	for n := 13; n <= last; n++ {
+		if due := s.next([]string{"owner ann"}, nil); !slices.Equal(due, []job.ID{numbered(n)}) {
+			t.Fatalf("%s are due, want %s", due, numbered(n))
+		}
+		if !s.again(n, "owner ann") {
+			t.Fatalf("%s waits", numbered(n))
+		}
+	}
+	if len(s.line.lines) != 0 || len(s.line.at) != 0 || len(s.kept) != 0 {
+		t.Errorf("left are %v, %v, %v", s.line.lines, s.line.at, s.kept)
 	}
 }
 
