@@ -22,6 +22,8 @@ type system struct {
 	turn   sync.Mutex // held during a sync; guards done
 	done   uint64     // number of the newest sync that succeeded
 	failed atomic.Pointer[error]
+
+	cleaning atomic.Bool // a sync runs that no set waits for
 }
 
 // next is the number of a sync that includes every change until now.

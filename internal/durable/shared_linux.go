@@ -4,6 +4,7 @@ package durable
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path"
 	"strconv"
@@ -29,9 +30,12 @@ var wholes = map[int64]bool{
 // ext4Magic is the type of ext4 in statfs(2).
 const ext4Magic = 0xef53
 
-// mostDirty is how many bytes in memory may wait to be written to any disk when a file system is to be synced as a
-// whole: such a sync waits for the writes of all programs.
-const mostDirty = 64 << 20
+// Bounds of the bytes in memory that wait to be written to any disk. A sync of a whole file system waits for the writes
+// of all programs.
+const (
+	mostDirty = 64 << 20  // above it a set does not wait for such a sync
+	mostClean = 512 << 20 // up to it one is done without a set that waits, so that the next sets can wait for one
+)
 
 // dirtyEvery is how often these bytes are read.
 const dirtyEvery = 250 * time.Millisecond
@@ -40,7 +44,7 @@ var (
 	systemsMu sync.Mutex
 	systems   = map[uint64]*system{} // by device; guarded by systemsMu
 	dirtyAt   time.Time              // when dirty was read; guarded by systemsMu
-	dirty     bool                   // more than mostDirty; guarded by systemsMu
+	dirty     int64                  // bytes; guarded by systemsMu
 )
 
 // systemOf gives the file system of a directory, or nil if it is not, or should not now be, synced as a whole.
@@ -62,10 +66,26 @@ func systemOf(root *os.Root) *system {
 		}
 		systems[stat.Dev] = s
 	}
-	if s.failed.Load() != nil || tooDirty() {
+	if s.failed.Load() != nil {
 		return nil
 	}
-	return s
+	return s.unless(dirtyNow())
+}
+
+// unless gives the file system if a sync of it is quick. Otherwise files are synced one by one; most files of a working
+// directory are not synced then, and would keep it so until the kernel writes them, which takes half a minute. So it is
+// synced without a set that waits.
+func (s *system) unless(dirty int64) *system {
+	switch {
+	case dirty <= mostDirty:
+		return s
+	case dirty <= mostClean && s.cleaning.CompareAndSwap(false, true):
+		go func() {
+			defer s.cleaning.Store(false)
+			_ = s.wait(s.next()) // a failure is kept for all sets
+		}()
+	}
+	return nil
 }
 
 func openSystem(root *os.Root, device uint64) *system {
@@ -148,12 +168,15 @@ func atLeast58(release string) bool {
 	return numbers[0] > 5 || numbers[0] == 5 && numbers[1] >= 8
 }
 
-// tooDirty reports whether much waits to be written. The caller holds systemsMu.
-func tooDirty() bool {
+// dirtyNow returns how many bytes wait to be written, as of the last dirtyEvery. The caller holds systemsMu.
+func dirtyNow() int64 {
 	if now := time.Now(); now.Sub(dirtyAt).Abs() > dirtyEvery {
 		text, err := os.ReadFile("/proc/meminfo")
 		bytes, known := dirtyBytes(text)
-		dirty, dirtyAt = err != nil || !known || bytes > mostDirty, now
+		if err != nil || !known {
+			bytes = math.MaxInt64
+		}
+		dirty, dirtyAt = bytes, now
 	}
 	return dirty
 }

@@ -78,3 +78,34 @@ func TestSystemOf(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestMuchToWrite: where much waits to be written, no set waits for a sync of the whole file system. One is done for
+// the sets after it. The controls are little, which sets wait for, and very much, for which no sync is done.
+func TestMuchToWrite(t *testing.T) {
+	disk, s := newSlowDisk()
+	if s.unless(mostDirty) != s {
+		t.Error("a set does not wait for little")
+	}
+	if s.unless(mostClean+1) != nil || s.cleaning.Load() {
+		t.Error("a set, or a sync without one, waits for very much")
+	}
+	for range 3 { // one sync at a time
+		if s.unless(mostDirty+1) != nil {
+			t.Error("a set waits for much")
+		}
+	}
+	<-disk.began
+	if n := s.begun.Load(); n != 1 {
+		t.Errorf("%d syncs have begun", n)
+	}
+	behind := newSet(rootOf(t, t.TempDir()), s)
+	behind.changed(nil)
+	synced := make(chan error)
+	go func() { synced <- behind.Sync() }()
+	disk.end <- struct{}{}
+	<-disk.began // that of the set, after the first one
+	disk.end <- struct{}{}
+	if err := <-synced; err != nil {
+		t.Error(err)
+	}
+}
