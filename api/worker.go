@@ -104,7 +104,7 @@ type Report struct {
 	Yield bool            `json:"yield,omitempty"` // the worker stops: the job returns to its queue, no attempt is counted
 	// the job waits until all its children have ended; only then the rest holds
 	Children bool `json:"children,omitempty"`
-	Again    bool `json:"again,omitempty"` // claim the next state for this worker
+	Again    bool `json:"again,omitempty"` // claim the next state for this worker, if a claim would be granted
 
 	Data     json.RawMessage `json:"data,omitempty"`  // replaces the job's data
 	Merge    json.RawMessage `json:"merge,omitempty"` // is merged into the job's data (RFC 7396)
@@ -176,6 +176,7 @@ type Order struct {
 // Reports is the body by which a worker reports.
 type Reports struct {
 	Worker  string   `json:"worker"`
+	Lease   float64  `json:"lease,omitempty"` // seconds, of claims by Again; the answer then has these jobs. 0: the server's default
 	Reports []Report `json:"reports"`
 }
 
@@ -189,6 +190,7 @@ type Reported struct {
 	Held    bool              `json:"held,omitempty"`
 	Epoch   int64             `json:"epoch,omitempty"`
 	Until   time.Time         `json:"until,omitzero"`
+	Leased  *Leased           `json:"leased,omitempty"`  // with Held, if the reports had a lease: as a claim has it, without spec
 	Problem *Problem          `json:"problem,omitempty"` // this report failed; the others are not affected
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/store/sqlite"
 	"github.com/stagepost/stagepost/web"
+	"github.com/stagepost/stagepost/worker"
 )
 
 // served starts the API over an engine on a store, whose jobs are for workers outside.
@@ -80,6 +81,51 @@ func BenchmarkHTTP(b *testing.B) {
 				b.ReportMetric(float64(moved)/time.Since(start).Seconds(), "transitions/s")
 			})
 		}
+	}
+}
+
+// BenchmarkWorkers measures durable transitions a second by programs with package worker, whose steps do nothing. Each
+// has many slots; what its steps report at the same time is one request.
+func BenchmarkWorkers(b *testing.B) {
+	for _, slots := range []int{16, 64, 256} {
+		b.Run(fmt.Sprintf("slots=%d", slots), func(b *testing.B) {
+			e, url := served(b, opened(b, storeOptions()))
+			n := max(b.N, 10*slots)
+			enqueued(b, e, n, 0)
+			var moved atomic.Int64
+			left := make(chan struct{})
+			work := j8Work()
+			all := int64(n * len(work.Steps))
+			for state := range work.Steps {
+				work.Steps[state] = func(context.Context, *engine.Run) error {
+					if moved.Add(1) == all {
+						close(left)
+					}
+					return nil
+				}
+			}
+			c, err := client.New(url, client.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			w, err := worker.New(c, []engine.Work{work}, nil, worker.Options{Name: "w", Slots: slots})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(b.Context())
+			defer cancel()
+			b.ResetTimer()
+			start := time.Now()
+			ended := make(chan error, 1)
+			go func() { ended <- w.Run(ctx) }()
+			<-left
+			cancel()
+			if err := <-ended; err != nil { // the last reports are answered
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(moved.Load())/time.Since(start).Seconds(), "transitions/s")
+		})
 	}
 }
 

@@ -223,8 +223,8 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *rem
 	// that the worker has these labels is known: it claimed the job in this state
 	has := job.Tagged(slices.Concat(w.Requires[j.State], j.Requires)...)
 	if r.Again && t.Event != "" && t.To.State != t.From && w.handsOut(t.To.State) &&
-		!w.policyFor(t.To.State).Serial && len(w.missing(t.To.State, has)) == 0 {
-		t.continueBy(worker, has, e.options.Lease, e.limitsOf(j.Kind))
+		!w.policyFor(t.To.State).Serial && len(w.missing(t.To.State, has)) == 0 && (r.To == nil || r.To(t.To.State)) {
+		t.continueBy(worker, has, cmp.Or(r.Lease, e.options.Lease), e.limitsOf(j.Kind))
 	}
 	return t, nil
 }

@@ -21,6 +21,10 @@ type RemoteOptions struct {
 	Log      *slog.Logger    // of the worker; defaults to none
 	JobLogs  JobLogs         // of the job; defaults to none
 	Stopping <-chan struct{} // is closed when the worker begins to stop; defaults to never
+
+	// GoesOn reports whether the worker would work on the job in a state that its report leads to. The report then asks
+	// for the claim of that state. Defaults to never
+	GoesOn func(lifecycle.State) bool
 }
 
 // RemoteRun is one attempt of a remote worker at a job: it runs the step of a work as the engine of the server would,
@@ -31,8 +35,9 @@ type RemoteOptions struct {
 // children. [Run.Changed] receives nothing. [Run.Job] has what the claim returns. Keys of messages get the id of the
 // job as prefix.
 type RemoteRun struct {
-	run *Run
-	ctx context.Context
+	run    *Run
+	ctx    context.Context
+	goesOn func(lifecycle.State) bool
 }
 
 // NewRemoteRun makes the run of a claimed job. The context of the step has the values of ctx and ends with it.
@@ -50,7 +55,7 @@ func NewRemoteRun(ctx context.Context, w *Work, j *job.Job, s remote.Server, o R
 	r.running, r.lasting = &r.claim, context.WithoutCancel(ctx)
 	r.claim.cancel, r.claim.changed, r.claim.stopping = cancel, make(chan struct{}, 1), o.Stopping
 	r.claim.epoch.Store(j.Epoch)
-	return &RemoteRun{r, ctx}
+	return &RemoteRun{r, ctx, o.GoesOn}
 }
 
 // Do runs the step and returns the report. There is none if the claim or the time for the state ended meanwhile: then
@@ -62,7 +67,16 @@ func (r *RemoteRun) Do() (p remote.Report, ok bool) {
 	if o == nil || errors.Is(context.Cause(r.ctx), errLost) || errors.Is(o.err, errExpired) {
 		return p, false
 	}
-	return r.run.reportOf(o), true
+	p = r.run.reportOf(o)
+	p.Again = r.goesOn != nil && r.again(o)
+	return p, true
+}
+
+// again reports whether an outcome leads to a state in which the worker goes on.
+func (r *RemoteRun) again(o *outcome) bool {
+	t := r.run.begin()
+	defer t.free()
+	return t.settle(o, 0) == nil && t.Event != "" && t.To.State != t.From && r.goesOn(t.To.State)
 }
 
 // Lost ends the context of the step: the claim is over, and there is no report.

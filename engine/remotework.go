@@ -214,7 +214,8 @@ func patched(to, by any) any {
 }
 
 // repeated decides whether a report under a claim that is over repeats the report that ended the claim. Then it
-// succeeds, with the current record and without a claim. The answer to an earlier repetition may have been lost, too.
+// succeeds, with the current record, and with the claim by Again if that one stands. The answer to an earlier
+// repetition may have been lost, too.
 func (e *Engine) repeated(ctx context.Context, worker string, r *remote.Report, stale job.Result) job.Result {
 	j, err := e.store.Get(ctx, r.Job)
 	w := e.workOf(j.Kind)
@@ -230,7 +231,9 @@ func (e *Engine) repeated(ctx context.Context, worker string, r *remote.Report, 
 		for i := range history {
 			if h := &history[i]; h.Epoch == r.Epoch && h.Actor == worker &&
 				h.By&(lifecycle.Worker|lifecycle.Engine) != 0 && mayCause(r, w.Life, h) {
-				j.Worker = "" // a later claim does not belong to this report
+				if !e.grantedBy(r, h, &j) {
+					j.Worker = "" // a later claim does not belong to this report
+				}
 				return job.Result{Job: j}
 			}
 		}
@@ -238,6 +241,13 @@ func (e *Engine) repeated(ctx context.Context, worker string, r *remote.Report, 
 			return stale
 		}
 	}
+}
+
+// grantedBy reports whether the claim of a job is the one of a report that made an entry of the history. Such a claim
+// ends a lease after the entry; one that was granted later, or renewed by a worker that knew of it, ends later.
+func (e *Engine) grantedBy(r *remote.Report, h *job.Event, j *job.Job) bool {
+	end := h.At.Add(cmp.Or(r.Lease, e.options.Lease))
+	return r.Again && j.Worker == h.Actor && j.Epoch == r.Epoch+1 && j.Until.Sub(end).Abs() < time.Microsecond
 }
 
 // mayCause reports whether a report can have made an entry of the history.

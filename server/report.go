@@ -38,7 +38,7 @@ func (s *Server) reported(w http.ResponseWriter, r *http.Request, keep bool) err
 		return err
 	}
 	b.Worker = workerOf(r, b.Worker)
-	if err := checkWorker("report", b.Worker, 0); err != nil {
+	if err := checkWorker("report", b.Worker, b.Lease); err != nil {
 		return err
 	}
 	if len(b.Reports) < 1 || len(b.Reports) > maxBatch {
@@ -52,6 +52,7 @@ func (s *Server) reported(w http.ResponseWriter, r *http.Request, keep bool) err
 		if reports[i], err = ReportOf(&b.Reports[i], keep); err != nil {
 			return err
 		}
+		reports[i].Lease = seconds(b.Lease)
 	}
 	results, err := s.conclude(r.Context(), b.Worker, reports)
 	if err != nil {
@@ -66,7 +67,7 @@ func (s *Server) reported(w http.ResponseWriter, r *http.Request, keep bool) err
 	if len(results) == 1 && results[0].Err != nil {
 		return results[0].Err
 	}
-	return lean.Reply(w, func(text []byte) []byte { return lean.AppendResults(text, b.Worker, results) })
+	return lean.Reply(w, func(text []byte) []byte { return lean.AppendResults(text, b.Worker, results, b.Lease > 0) })
 }
 
 func checkReport(r *api.Report, keep bool) error {

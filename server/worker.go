@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/lean"
 	"github.com/stagepost/stagepost/server/problem"
@@ -197,6 +198,34 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	return Reply(w, api.Renewed{Lost: listed(lost)})
 }
 
+// restrict keeps a worker from going on with jobs where it could not claim them: while it is drained, and in states
+// that its token does not name. A record is read before its report is.
+func (s *Server) restrict(ctx context.Context, worker string, records []job.Job, reports []remote.Report) error {
+	_, named := Who(ctx)
+	var drains map[string]job.Hold
+	for i, first := 0, true; i < len(reports); i++ {
+		r, j := &reports[i], &records[i]
+		if !r.Again {
+			continue
+		}
+		if first {
+			first = false
+			var err error
+			if drains, err = s.drains(ctx); err != nil {
+				return err
+			}
+		}
+		_, drained := drains[worker]
+		r.Again = !drained
+		if named {
+			r.To = func(to lifecycle.State) bool {
+				return inScope(ctx, "report", j.ID, job.KindState{Kind: j.Kind, State: to}) == nil
+			}
+		}
+	}
+	return nil
+}
+
 // conclude finds the records of the reports and passes both to the engine.
 func (s *Server) conclude(ctx context.Context, worker string, reports []remote.Report) ([]job.Result, error) {
 	asked := make([]job.Lease, len(reports))
@@ -208,6 +237,9 @@ func (s *Server) conclude(ctx context.Context, worker string, reports []remote.R
 		if reports[i].Children || reports[i].Merge != nil {
 			records[i] = job.Job{} // children and people change it without its worker
 		}
+	}
+	if err := s.restrict(ctx, worker, records, reports); err != nil {
+		return nil, err
 	}
 	var results []job.Result // nil as long as no report is refused here
 	for i := range records {

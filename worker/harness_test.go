@@ -51,8 +51,9 @@ var errCut = &job.Error{Op: "request", Kind: job.Unavailable, Err: errors.New("c
 type direct struct {
 	*engine.Engine
 
-	mu    sync.Mutex
-	calls map[string]int
+	mu      sync.Mutex
+	calls   map[string]int
+	granted int // jobs by claims
 	// cut is called for each request with its operation and number from 1: the request is lost, or its answer
 	cut  func(op string, n int) (request, answer bool)
 	hang chan struct{} // not nil: requests wait until it is closed, and are lost
@@ -111,6 +112,9 @@ func (d *direct) Claim(ctx context.Context, c api.Claim) (out []api.Leased, err 
 			for i := range jobs {
 				out = append(out, api.LeasedOf(&jobs[i]))
 			}
+			d.mu.Lock()
+			d.granted += len(jobs)
+			d.mu.Unlock()
 			if err != nil || len(out) > 0 || !time.Now().Before(end) {
 				return err
 			}
@@ -156,11 +160,18 @@ func (d *direct) reported(ctx context.Context, op string, r api.Reports, keep bo
 			if err != nil {
 				return err
 			}
+			report.Lease = duration(r.Lease)
 			results, err := d.Remote().Report(ctx, r.Worker, []job.Job{j}, []remote.Report{report})
 			if err != nil {
 				return err
 			}
-			one := api.Reported{Job: j.ID}
+			now := &results[0].Job
+			one := api.Reported{Job: j.ID, State: now.State, Epoch: now.Epoch}
+			if one.Held = now.Worker == r.Worker && !now.Ended; one.Held && r.Lease > 0 {
+				leased := api.LeasedOf(now)
+				leased.Spec = nil
+				one.Leased = &leased
+			}
 			if err := results[0].Err; err != nil {
 				one.Problem = &api.Problem{Kind: job.KindOf(err), Detail: job.Reason(err)}
 			}
@@ -227,13 +238,13 @@ func bubble(t *testing.T, do func(h *harness), changes ...func(*engine.Work)) {
 }
 
 // work starts a worker. stop stops it and returns the error of Run.
-func (h *harness) work(d *direct, step engine.Step, o worker.Options) (stop func() error) {
+func (h *harness) work(d *direct, step engine.Step, o worker.Options, from ...job.KindState) (stop func() error) {
 	h.t.Helper()
 	if o.Name == "" {
 		o.Name = "w1"
 	}
 	o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	w, err := worker.New(d, []engine.Work{prints(step)}, nil, o)
+	w, err := worker.New(d, []engine.Work{prints(step)}, from, o)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -268,6 +279,17 @@ func (h *harness) end(id job.ID) job.Job {
 	return j
 }
 
+// waits waits until a job is in a state and no worker has it.
+func (h *harness) waits(id job.ID, state lifecycle.State) {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Hour)
+	defer cancel()
+	waits := func(j *job.Job) bool { return j.State == state && !j.Claimed() }
+	if j, err := h.Await(ctx, id, waits); err != nil {
+		h.t.Fatalf("%v: it is %s, claimed by %q", err, j.State, j.Worker)
+	}
+}
+
 // begun waits until a worker has begun to print.
 func (h *harness) begun(id job.ID) {
 	h.t.Helper()
@@ -275,6 +297,7 @@ func (h *harness) begun(id job.ID) {
 	if _, err := h.Await(h.t.Context(), id, begun); err != nil {
 		h.t.Fatal(err)
 	}
+	synctest.Wait() // the worker has the answer, and its step runs
 }
 
 // events counts the events of a job by name.

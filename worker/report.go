@@ -18,33 +18,42 @@ const mostReports = 100
 // finished is a report on its way.
 type finished struct {
 	report api.Report
-	result chan error // has space for one
+	result chan result // has space for one
+}
+
+// result is what became of a report.
+type result struct {
+	err  error
+	next *api.Leased // the job in its next state, if it stays with the worker
+	sent time.Time   // when the report was sent
 }
 
 // deliver sends the report of a run, with what is left of its log, and returns when the result is known or ctx ends.
-func (w *Worker) deliver(ctx context.Context, r *run, p remote.Report) error {
+func (w *Worker) deliver(ctx context.Context, r *run, p remote.Report) (known result) {
 	text, err := reportOf(&p)
 	if err != nil {
-		return err
+		return result{err: err}
 	}
 	if text.Log, err = r.lastLines(ctx); err != nil {
-		return err
+		return result{err: err}
 	}
-	f := &finished{text, make(chan error, 1)}
+	f := &finished{text, make(chan result, 1)}
 	select {
 	case w.reports <- f:
 	case <-ctx.Done():
-		return job.Errorf(job.Unavailable, "report", p.Job, "the worker stopped before the server had the report")
+		return result{err: job.Errorf(job.Unavailable, "report", p.Job,
+			"the worker stopped before the server had the report")}
 	}
 	select {
-	case err = <-f.result:
+	case known = <-f.result:
 	case <-ctx.Done():
-		return job.Errorf(job.Unavailable, "report", p.Job, "the worker stopped before the result was known")
+		return result{err: job.Errorf(job.Unavailable, "report", p.Job,
+			"the worker stopped before the result was known")}
 	}
-	if err == nil {
+	if known.err == nil {
 		r.spool.sent(text.Log)
 	}
-	return err
+	return known
 }
 
 // delivers sends reports, those that wait in one request. A report whose result is unknown is sent again with those
@@ -86,10 +95,11 @@ func (w *Worker) delivers(ctx context.Context) {
 // send sends reports in one request and returns those whose result is not known. If the server refuses the request as a
 // whole, each is sent alone, so that a defective one does not keep the others.
 func (w *Worker) send(ctx context.Context, all []*finished) (unknown []*finished) {
-	r := api.Reports{Worker: w.options.Name}
+	r := api.Reports{Worker: w.options.Name, Lease: w.options.Lease.Seconds()}
 	for _, f := range all {
 		r.Reports = append(r.Reports, f.report)
 	}
+	sent := w.options.Clock.Now()
 	results, err := w.api.Report(ctx, r)
 	if err != nil && len(all) > 1 && !passes(err) {
 		for i := range all {
@@ -106,7 +116,11 @@ func (w *Worker) send(ctx context.Context, all []*finished) (unknown []*finished
 			unknown = append(unknown, f)
 			continue
 		}
-		f.result <- err
+		known := result{err: err, sent: sent}
+		if err == nil {
+			known.next = results[i].Leased
+		}
+		f.result <- known
 	}
 	return unknown
 }
@@ -129,7 +143,7 @@ func resultOf(results []api.Reported, i int, err error) error {
 func reportOf(p *remote.Report) (api.Report, error) {
 	r := api.Report{
 		Job: p.Job, Epoch: p.Epoch, Event: p.Event, Wait: p.Wait, Retry: p.Retry, After: p.After.Seconds(), Fail: p.Fail,
-		Cause: p.Cause, Yield: p.Yield, Children: p.Children, Data: p.Data, Merge: p.Merge, Message: p.Message,
+		Cause: p.Cause, Yield: p.Yield, Children: p.Children, Again: p.Again, Data: p.Data, Merge: p.Merge, Message: p.Message,
 		Priority: p.Priority, Tags: p.Tags, Words: p.Words, Bytes: p.Bytes, Deadline: p.Deadline,
 		Advanced: p.Advanced, Tasks: p.Tasks,
 	}

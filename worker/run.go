@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,8 +40,18 @@ type serverClock struct {
 // Now is part of [clock.Clock].
 func (c serverClock) Now() time.Time { return c.Clock.Now().Add(c.ahead) }
 
-// work runs the step of a claimed job and reports. sent is when its claim was requested.
+// work runs the step of a claimed job and reports, state after state as long as the server lets it keep the job. sent is
+// when its claim was requested.
 func (w *Worker) work(ctx context.Context, l *api.Leased, sent time.Time) {
+	for again := false; l != nil; again = true {
+		l, sent = w.attempt(ctx, l, sent, again)
+	}
+}
+
+// attempt runs the step of a claimed job in one state and reports. It returns the job in the next state if it stays with
+// the worker, and when that was requested. again: the job has stayed with the worker; if the worker has begun to stop
+// meanwhile, it returns to its queue.
+func (w *Worker) attempt(ctx context.Context, l *api.Leased, sent time.Time, again bool) (*api.Leased, time.Time) {
 	lease := job.Lease{Job: l.ID, Epoch: l.Epoch}
 	j := l.Record(w.options.Name)
 	now := w.options.Clock.Now()
@@ -48,7 +59,8 @@ func (w *Worker) work(ctx context.Context, l *api.Leased, sent time.Time) {
 		done: make(chan struct{})}
 	r.remote = engine.NewRemoteRun(ctx, w.workOf(ctx, l), &j, r, engine.RemoteOptions{
 		Worker: w.options.Name, Log: w.log, JobLogs: r.spool, Stopping: w.stopping,
-		Clock: serverClock{w.options.Clock, l.Until.Add(-w.options.Lease).Sub(now)},
+		Clock:  serverClock{w.options.Clock, l.Until.Add(-w.options.Lease).Sub(now)},
+		GoesOn: func(to lifecycle.State) bool { return w.goesOn(job.KindState{Kind: l.Kind, State: to}) },
 	})
 	w.mu.Lock()
 	w.runs[lease] = r
@@ -59,19 +71,40 @@ func (w *Worker) work(ctx context.Context, l *api.Leased, sent time.Time) {
 		w.mu.Unlock()
 		close(r.done)
 	}()
+	if again && isClosed(w.stopping) {
+		r.remote.Stop()
+	}
 	report, ok := r.remote.Do()
 	r.returned.Store(true)
 	if !ok {
 		w.log.Info("the claim is over", "job", l.ID, "epoch", l.Epoch, "state", l.State)
-		return
+		return nil, sent
 	}
-	err := w.deliver(ctx, r, report)
-	if err != nil && !passes(err) && job.KindOf(err) != job.Stale {
+	result := w.deliver(ctx, r, report)
+	if err := result.err; err != nil && !passes(err) && job.KindOf(err) != job.Stale {
 		w.log.Warn("the server refuses the outcome", "job", l.ID, "error", err)
-		err = w.deliver(ctx, r, remote.Report{Job: l.ID, Epoch: l.Epoch, Retry: job.Reason(err), Cause: "refused"})
+		result = w.deliver(ctx, r, remote.Report{Job: l.ID, Epoch: l.Epoch, Retry: job.Reason(err), Cause: "refused"})
 	}
-	if err != nil {
-		w.log.Warn("report", "job", l.ID, "epoch", l.Epoch, "error", err)
+	if result.err != nil {
+		w.log.Warn("report", "job", l.ID, "epoch", l.Epoch, "error", result.err)
+	}
+	if result.next != nil {
+		result.next.Spec = l.Spec
+	}
+	return result.next, result.sent
+}
+
+// goesOn reports whether the worker, which has worked on a job of the kind, would take it in another state.
+func (w *Worker) goesOn(to job.KindState) bool {
+	return slices.Contains(w.from, to) && !isClosed(w.draining)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -62,7 +62,8 @@ type Worker struct {
 	log     *slog.Logger
 	from    []job.KindState
 
-	stopping chan struct{} // closed when Run begins to stop
+	stopping chan struct{}   // closed when Run begins to stop
+	draining <-chan struct{} // closed when nothing new is claimed any more; Run sets it
 	reports  chan *finished
 
 	mu    sync.Mutex // guards the rest
@@ -121,6 +122,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer end()
 	claiming, drain := context.WithCancel(ctx)
 	defer drain()
+	w.draining = claiming.Done()
 	if d := w.options.DrainAfter; d > 0 {
 		defer time.AfterFunc(d, drain).Stop()
 	}
@@ -132,6 +134,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	background.Go(func() { w.delivers(lasting) })
 
 	err := w.claims(claiming, ctx, lasting, &steps)
+	drain()
 	ended := make(chan struct{})
 	go func() { steps.Wait(); close(ended) }()
 	if err == nil {
@@ -201,9 +204,9 @@ func (w *Worker) abandon(ctx context.Context, left []*run, most time.Duration, e
 	for i, r := range left {
 		names[i] = fmt.Sprintf("%s (%s)", r.lease.Job, r.state)
 		reports.Go(func() {
-			err := w.deliver(limited, r, remote.Report{Job: r.lease.Job, Epoch: r.lease.Epoch, Yield: true})
+			known := w.deliver(limited, r, remote.Report{Job: r.lease.Job, Epoch: r.lease.Epoch, Yield: true})
 			w.log.Error("the step still runs although its context has ended", "job", r.lease.Job, "state", r.state,
-				"error", err)
+				"error", known.err)
 		})
 	}
 	for _, r := range w.running() {

@@ -57,7 +57,10 @@ type Report struct {
 	// the job waits until all its children have ended; the rest of the report applies after that
 	Children bool
 	Again    bool // the worker claims the next state in the same commit, where a claim would be granted
-	Keep     bool // the worker continues under its claim: the report has no outcome
+	// restricts Again to some of the states; nil: it is not restricted
+	To    func(lifecycle.State) bool
+	Lease time.Duration // of the claim by Again; 0: that of the engine
+	Keep  bool          // the worker continues under its claim: the report has no outcome
 
 	Data     json.RawMessage // replaces the job's data
 	Merge    json.RawMessage // is merged into the job's data (RFC 7396); not together with Data

@@ -44,12 +44,12 @@ func AppendClaimed(b []byte, jobs []job.Job) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendLeased(b, &jobs[i])
+		b = appendLeased(b, &jobs[i], jobs[i].Spec)
 	}
 	return append(b, "]}\n"...)
 }
 
-func appendLeased(b []byte, j *job.Job) []byte {
+func appendLeased(b []byte, j *job.Job, spec json.RawMessage) []byte {
 	b = appendText(append(b, `{"id":`...), string(j.ID))
 	b = appendText(append(b, `,"kind":`...), string(j.Kind))
 	b = appendText(append(b, `,"state":`...), string(j.State))
@@ -64,7 +64,7 @@ func appendLeased(b []byte, j *job.Job) []byte {
 	b = appendSome(b, `,"parent":`, string(j.Parent))
 	b = appendSome(b, `,"group":`, j.Group)
 	b = appendSome(b, `,"owner":`, j.Owner)
-	b = appendRaw(b, `,"spec":`, j.Spec)
+	b = appendRaw(b, `,"spec":`, spec)
 	b = appendRaw(b, `,"data":`, j.Data)
 	b = appendSome(b, `,"definition":`, j.Definition)
 	b = appendList(b, `,"tags":[`, j.Tags)
@@ -94,8 +94,8 @@ func appendList(b []byte, name string, texts []string) []byte {
 	return append(b, ']')
 }
 
-// AppendResults appends the answer to the reports of a worker.
-func AppendResults(b []byte, worker string, results []job.Result) []byte {
+// AppendResults appends the answer to the reports of a worker. With leased it has the jobs that stay with the worker.
+func AppendResults(b []byte, worker string, results []job.Result, leased bool) []byte {
 	b = append(b, `{"results":[`...)
 	for i := range results {
 		if i > 0 {
@@ -119,6 +119,9 @@ func AppendResults(b []byte, worker string, results []job.Result) []byte {
 		b = appendCount(b, `,"epoch":`, int(j.Epoch))
 		if j.Worker == worker && !j.Ended {
 			b = appendTime(append(b, `,"until":`...), j.Until)
+			if leased {
+				b = appendLeased(append(b, `,"leased":`...), j, nil)
+			}
 		}
 		b = append(b, '}')
 	}

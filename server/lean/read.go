@@ -61,6 +61,9 @@ func ReadReports(text []byte, to *api.Reports) bool {
 		case "worker":
 			to.Worker = r.str()
 			return 0
+		case "lease":
+			to.Lease = float64(r.number())
+			return 2
 		case "reports":
 			to.Reports = []api.Report{}
 			r.array(func() {

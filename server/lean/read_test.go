@@ -49,6 +49,7 @@ func usual(t *testing.T) (claims, reports [][]byte) {
 	}
 	reports = [][]byte{
 		marshalled(t, api.Reports{Worker: "w", Reports: []api.Report{{Job: "j8_1", Epoch: 7, Again: true}}}),
+		marshalled(t, api.Reports{Worker: "w", Lease: 60, Reports: []api.Report{{Job: "j8_1", Epoch: 7}}}),
 		marshalled(t, api.Reports{Worker: "w", Reports: []api.Report{
 			{Job: "j8_1", Epoch: 1, Event: "sorted", Advanced: true, Message: &message},
 			{Job: "j8_2", Epoch: 999_999_999_999_999, Retry: "no route", After: 20, Cause: "net"},
