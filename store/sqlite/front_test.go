@@ -209,8 +209,8 @@ func TestCrashWithLogControl(t *testing.T) {
 // rowsOf are all rows of the tables that the log writes.
 func rowsOf(t testing.TB, c *conn.Conn) (all []string) {
 	t.Helper()
-	for _, table := range []string{"word", "move", "job_made", "job_now", "job_data", "job_key", "event", "task",
-		"hold", "message", "audit"} {
+	for _, table := range []string{"word", "move", "job_made", "job_word", "job_now", "job_data", "job_key", "event",
+		"task", "hold", "message", "audit"} {
 		columns := ""
 		err := each(c, fmt.Sprintf("SELECT group_concat('quote(' || name || ')', ' || '' '' || ') FROM "+
 			"pragma_table_info('%s')", table), func(s *conn.Stmt) error {
@@ -279,8 +279,9 @@ func frontWorkload(t testing.TB, s *Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		words := fmt.Sprintf("maps round%d", round)
 		for _, j := range jobs {
-			_, err := s.Commit(ctx, job.Change{Job: j.ID, Epoch: j.Epoch, At: testTime,
+			_, err := s.Commit(ctx, job.Change{Job: j.ID, Epoch: j.Epoch, At: testTime, Set: job.Fields{Words: &words},
 				Tasks: []job.Task{{Name: "a", Kind: "task", State: "Done", Done: int64(round), Changed: testTime}},
 				Outbox: []job.Message{{Key: fmt.Sprint(j.ID, round), Job: j.ID, Topic: "mail", Created: testTime,
 					Due: testTime}}})

@@ -17,12 +17,13 @@ import (
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-// fact is an answer to a caller: a record as of a version, a hold, a message, a purge, a number of entries in the
-// audit log.
+// fact is an answer to a caller: a record as of a version with its words, a hold, a message, a purge, a number of
+// entries in the audit log.
 type fact struct {
 	job     job.ID
 	version int64
 	seq     int64
+	words   string
 	hold    string
 	message string
 	settled bool
@@ -36,7 +37,7 @@ func workload(t *testing.T, s *Store, d *disk) {
 	t.Helper()
 	ctx := t.Context()
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	acked := func(j job.Job) { d.acknowledged(fact{job: j.ID, version: j.Version, seq: j.Seq}) }
+	acked := func(j job.Job) { d.acknowledged(fact{job: j.ID, version: j.Version, seq: j.Seq, words: j.Words}) }
 	commit := func(c job.Change) job.Job {
 		results, err := s.Commit(ctx, c)
 		if err != nil || results[0].Err != nil {
@@ -108,7 +109,9 @@ func workload(t *testing.T, s *Store, d *disk) {
 					Lease: 2 * time.Hour, Now: at}); err != nil {
 				t.Fatal(err)
 			}
+			words := fmt.Sprintf("sheet%d tiles", i)
 			j = move(j, storetest.Step, "begin", lifecycle.Worker, func(c *job.Change) {
+				c.Set.Words = &words
 				c.Set.Data = json.RawMessage(fmt.Sprintf(`{"round":%d}`, round))
 				c.Tasks = []job.Task{{Name: "a", Kind: "task", State: "Done", Data: json.RawMessage(`{}`), Changed: at}}
 				c.Chain = &job.Chain{Worker: "worker-1", Lease: time.Hour}
@@ -116,11 +119,11 @@ func workload(t *testing.T, s *Store, d *disk) {
 			j = move(j, storetest.Step, "next", lifecycle.Worker, func(c *job.Change) { c.Keep = true })
 			event := lifecycle.Event("finish")
 			if i == 1 {
-				event = "fail"
+				event, words = "fail", "" // the words are removed
 			}
 			key := fmt.Sprintf("%s/report/1", j.ID)
 			move(j, storetest.Step, event, lifecycle.Worker, func(c *job.Change) {
-				c.Note = "a note"
+				c.Note, c.Set.Words = "a note", &words
 				c.Outbox = []job.Message{{Key: key, Job: j.ID, Topic: "mail", Body: json.RawMessage(`{}`), Created: at,
 					Due: at}}
 			})
@@ -142,6 +145,7 @@ func purgeOne(t *testing.T, s *Store, d *disk, at time.Time) {
 	const id job.ID = "tst_purged"
 	jobs, err := s.Create(t.Context(), newJob(storetest.Step, string(id), at, func(j *job.Job) {
 		j.Tags, j.Bytes, j.Key = job.Tagged("queue=a", "place=main"), 7, "purged"
+		j.Words = "purged tiles"
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -325,8 +329,11 @@ func examine(t *testing.T, dir string, acks []fact) (lost, broken string) {
 	for _, f := range acks {
 		switch {
 		case f.job != "":
-			if j, err := s.Get(ctx, f.job); err != nil || j.Version < f.version || j.Seq < f.seq {
+			j, err := s.Get(ctx, f.job)
+			if err != nil || j.Version < f.version || j.Seq < f.seq {
 				lost = fmt.Sprintf("%s was acknowledged in version %d, is in %d (%v)", f.job, f.version, j.Version, err)
+			} else if j.Version == f.version && j.Words != f.words {
+				lost = fmt.Sprintf("the words %q of %s, which has %q", f.words, f.job, j.Words)
 			}
 		case f.hold != "" && !on[f.hold]:
 			lost = "the hold on " + f.hold
