@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ var (
 )
 
 // TestRandom makes the same calls on a store in memory and on one in a database. The answers are the same: which jobs a
-// claim is granted, in which order, past holds and limits, and what a peek forecasts.
+// claim is granted, in which order, past holds and limits, what a peek forecasts, and which jobs have words.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(*randomSeeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -41,8 +42,8 @@ func TestRandom(t *testing.T) {
 			if checkRecent(t, r.got) == 0 {
 				t.Error("no record is remembered")
 			}
-			t.Logf("%d jobs, %d claimed, %d chained, %d empty claims", r.n, r.claimed, r.chained, r.empty)
-			if r.claimed < 50 || r.chained == 0 || r.empty == 0 {
+			t.Logf("%d jobs, %d claimed, %d chained, %d empty claims, %d found", r.n, r.claimed, r.chained, r.empty, r.found)
+			if r.claimed < 50 || r.chained == 0 || r.empty == 0 || r.found == 0 {
 				t.Error("the calls show little")
 			}
 		})
@@ -60,6 +61,7 @@ type random struct {
 
 	jobs                    []job.Job // as they were answered last
 	claimed, chained, empty int
+	found                   int // by their words
 }
 
 // both makes a call on both stores and compares the answers.
@@ -98,6 +100,7 @@ func (r *random) made(parent job.ID) job.Created {
 		if r.IntN(8) == 0 {
 			j.Due = r.now.Add(time.Duration(r.IntN(600)) * time.Second)
 		}
+		j.Words = r.words()
 	})
 	c.Job, c.Event = job.New(c.Job, lifecycle.Operator, "olga", r.now)
 	return c
@@ -117,7 +120,7 @@ func (r *random) keep(jobs ...job.Job) {
 
 func (r *random) call() {
 	r.now = r.now.Add(time.Duration(r.IntN(60)) * time.Second)
-	switch k := r.IntN(20); {
+	switch k := r.IntN(21); {
 	case k < 3:
 		list := []job.Created{r.made("")}
 		if r.IntN(2) == 0 {
@@ -155,6 +158,8 @@ func (r *random) call() {
 		both(r, fmt.Sprintf("hold %+v", h), func(s job.Store) ([]job.Hold, error) { return s.Hold(r.Context(), h) })
 	case k < 14:
 		r.release()
+	case k < 15:
+		r.list()
 	default:
 		r.commit()
 	}
@@ -168,6 +173,41 @@ func (r *random) release() {
 		h.Since = r.now
 		both(r, "release "+h.String(), func(s job.Store) ([]job.Hold, error) { return s.Release(r.Context(), h) })
 	}
+}
+
+// words returns some words, in half of the cases none.
+func (r *random) words() string {
+	var some []string
+	for _, w := range []string{"charts", "crete", "map", "maps"} {
+		if r.IntN(6) == 0 {
+			some = append(some, w)
+		}
+	}
+	return strings.Join(some, " ")
+}
+
+// list finds jobs by words, on as many pages as there are.
+func (r *random) list() {
+	all := []string{"crete", "map", "charts", "maps", "c", "ma"}
+	q := job.Query{Words: []string{all[r.IntN(len(all))]}, Limit: 1 + r.IntN(20), Oldest: r.IntN(2) == 0}
+	if r.IntN(2) == 0 {
+		q.Words = append(q.Words, all[r.IntN(len(all))])
+	}
+	if r.IntN(3) == 0 {
+		q.Group = fmt.Sprint("g", r.IntN(3))
+	}
+	found := both(r, fmt.Sprintf("list %+v", q), func(s job.Store) (ids []job.ID, err error) {
+		for q := q; ; {
+			page, err := s.List(r.Context(), q)
+			for _, j := range page.Jobs {
+				ids = append(ids, j.ID)
+			}
+			if q.After = page.Next; err != nil || q.After == "" {
+				return ids, err
+			}
+		}
+	})
+	r.found += len(found)
 }
 
 func (r *random) scope() (s job.Scope) {
@@ -280,6 +320,10 @@ func (r *random) change(j job.Job) job.Change {
 	if r.IntN(5) == 0 {
 		due := r.now.Add(time.Duration(r.IntN(300)) * time.Second)
 		c.Set.Due = &due
+	}
+	if r.IntN(3) == 0 {
+		words := r.words()
+		c.Set.Words = &words
 	}
 	if r.IntN(8) == 0 {
 		starts := r.IntN(4)
