@@ -29,6 +29,7 @@ var program = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	programDir = dir
 	path := filepath.Join(dir, "stagepost")
 	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
 	if err != nil {
@@ -36,6 +37,16 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	return path, nil
 })
+
+var programDir string // of the program, once it is built
+
+// tests is testing.M, and removes the program when the tests have ended.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	defer func() { _ = os.RemoveAll(programDir) }()
+	return t.M.Run()
+}
 
 // victim is a server process.
 type victim struct {

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if os.Args[0] == observedName {
 		observed()
 	}
-	testscript.Main(m, map[string]func(){"stagepost": main, orchestratorcli.Name: main})
+	testscript.Main(tests{m}, map[string]func(){"stagepost": main, orchestratorcli.Name: main})
 }
 
 // TestScript runs the files in testdata/script. They are documentation as well: what a user types, and what comes back.
