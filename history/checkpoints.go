@@ -258,6 +258,9 @@ func (c *Checkpoints) replaceKey() error {
 
 // keys gives the keys that sign: the one that signed the checkpoint before, and a new one for a rotation.
 func (c *Checkpoints) keys(x change) (all []*signingKey, err error) {
+	if err := c.finishRotation(); err != nil {
+		return nil, err
+	}
 	k, err := readKey(c.o.Key)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if missing && c.last == nil {
@@ -265,7 +268,7 @@ func (c *Checkpoints) keys(x change) (all []*signingKey, err error) {
 		missing = false
 	}
 	if c.last != nil && !missing && err == nil {
-		k, err = c.present(k)
+		err = c.present(k)
 	}
 	switch {
 	case missing && !x.rotate:
@@ -285,30 +288,32 @@ func (c *Checkpoints) keys(x change) (all []*signingKey, err error) {
 	return all, nil
 }
 
-// present checks that a key is the one that signs after the last checkpoint. A rotation that a crash ended is finished.
-func (c *Checkpoints) present(k *signingKey) (*signingKey, error) {
-	if c.last.Key != "" && c.last.Key != k.public {
-		next, err := readKey(c.nextKey())
-		if err == nil && next.public == c.last.Key {
-			k = next
-			if err := c.replaceKey(); err != nil {
-				return nil, err
-			}
-		}
+// finishRotation makes the next key the key if the last checkpoint names it: a crash ended the rotation.
+func (c *Checkpoints) finishRotation() error {
+	if c.last == nil || c.last.Key == "" {
+		return nil
 	}
+	if next, err := readKey(c.nextKey()); err != nil || next.public != c.last.Key {
+		return nil // the key is present, or is missing
+	}
+	return c.replaceKey()
+}
+
+// present checks that a key is the one that signs after the last checkpoint.
+func (c *Checkpoints) present(k *signingKey) error {
 	known, err := parseKeys([]string{k.public})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	err = c.last.signedBy(known)
 	if errors.As(err, new(*note.UnverifiedNoteError)) || c.last.Key != "" && c.last.Key != k.public {
-		return nil, fmt.Errorf("the key %s has not signed checkpoint %d, %s has: copy that key back", c.o.Key,
+		return fmt.Errorf("the key %s has not signed checkpoint %d, %s has: copy that key back", c.o.Key,
 			c.last.Number, c.last.signers())
 	}
 	if err != nil {
-		return nil, c.damaged(c.last, err)
+		return c.damaged(c.last, err)
 	}
-	return k, nil
+	return nil
 }
 
 // next makes the next checkpoint, without its heads; nil: nothing has grown.

@@ -359,17 +359,32 @@ func TestRotation(t *testing.T) {
 	for _, key := range []string{old, key} {
 		s.bad(s.against(s.files(), forged, key), 0, "checkpoint 6 0: it is signed by a key that is not trusted")
 	}
-	// a crash between the checkpoint and the new key
-	s = newSigned(t)
-	s.hours()
-	private, err = os.ReadFile(s.key)
-	must(t, err)
-	must(t, s.checkpoints().Rotate(t.Context()))
-	must(t, os.Rename(s.key, s.key+".next"))
-	must(t, os.WriteFile(s.key, private, 0o600))
-	s.from.grow("tst_5", "create", s.now)
-	s.round()
-	s.good(s.text(), s.public())
+}
+
+// TestCrashInRotation: a rotation that a crash ends between its checkpoint and the new key is finished by the next
+// round, also if it replaces a lost key.
+func TestCrashInRotation(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		s := newSigned(t)
+		s.hours()
+		private, err := os.ReadFile(s.key)
+		must(t, err)
+		if lost {
+			must(t, os.Remove(s.key))
+		}
+		must(t, s.checkpoints().Rotate(t.Context()))
+		rotated := s.public()
+		must(t, os.Rename(s.key, s.key+".next"))
+		if !lost {
+			must(t, os.WriteFile(s.key, private, 0o600))
+		}
+		s.from.grow("tst_5", "create", s.now)
+		s.round()
+		s.good(s.text(), s.public())
+		if s.public() != rotated {
+			t.Errorf("lost %t: the key is not that of the rotation", lost)
+		}
+	}
 }
 
 // TestLostKey: no checkpoint is signed without the key, and none with another one. A rotation makes a new one, whose
