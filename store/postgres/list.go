@@ -178,27 +178,32 @@ func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []jo
 	return jobs, err
 }
 
-// Overdue is part of job.Store. The last condition of the statement is that of no index: an index of all live jobs
-// would be read as a whole when few of them are overdue.
+// selectOverdue reads the index job_overdue, kind by kind, up to the last job that it returns.
+const selectOverdue = selectRecord + `WHERE m.n = ANY (ARRAY (
+  SELECT o.n FROM unnest($2::text[]) AS k (kind) CROSS JOIN LATERAL (SELECT n FROM job_now
+   WHERE kind || '' = k.kind AND ` + overdueFrom + ` <= $1 ORDER BY ` + overdueFrom + ` LIMIT $3) o LIMIT $3))`
+
+// overdueFrom is the expression of the index job_overdue.
+const overdueFrom = `CASE WHEN ended = 0 THEN least(
+    CASE WHEN worker <> '' AND until <> 0 THEN until END, CASE WHEN expires <> 0 THEN expires END) END`
+
+// Overdue is part of job.Store.
 func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) (jobs []job.Job, err error) {
-	const statement = selectRecord + `WHERE m.n = ANY (ARRAY (
-  (SELECT n FROM job_now WHERE worker <> '' AND until <= $1 AND until <> 0 AND
-   ($2::text[] IS NULL OR kind = ANY ($2)) ORDER BY until LIMIT $3)
-  UNION (SELECT n FROM job_now WHERE expires <> 0 AND ended = 0 AND expires <= $1 AND
-   ($2 IS NULL OR kind = ANY ($2)) ORDER BY expires LIMIT $3)))
- AND j.ended + 0 = 0 LIMIT $3`
-	var of []string
-	if len(kinds) > 0 {
-		of = storedAll(kinds)
-	}
 	err = s.read(ctx, "overdue", "", func(r *reader) error {
-		at := now
+		at, of := now, storedAll(kinds)
 		if !s.options.CallerTime {
 			if err := r.q.QueryRow(r.ctx, "SELECT clock_timestamp()").Scan(&at); err != nil {
 				return err
 			}
 		}
-		list, err := all(r, scanRecord, statement, micro(at), of, max(0, min(n, mostRows)))
+		if len(kinds) == 0 {
+			known, err := r.kinds()
+			if err != nil {
+				return err
+			}
+			of = known
+		}
+		list, err := all(r, scanRecord, selectOverdue, micro(at), of, max(0, min(n, mostRows)))
 		jobs = nil
 		for _, one := range list {
 			jobs = append(jobs, one.job)
@@ -206,6 +211,12 @@ func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n 
 		return err
 	})
 	return jobs, err
+}
+
+// kinds returns the kinds of which there ever was a job, as they are stored.
+func (r *reader) kinds() ([]string, error) {
+	return all(r, pgx.RowTo[string], "SELECT substr(what, $1) FROM given WHERE what ^@ $2", len(countNumbers)+1,
+		countNumbers)
 }
 
 // selectForPeek begins a peek. The statements of a peek are those of a claim, whose plans are made once for the writer.

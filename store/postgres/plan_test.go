@@ -50,7 +50,7 @@ func addEnded(t *testing.T, s *Store, id job.ID, n int) {
 var growing = []string{"job_made", "job_now", "event", "task", "job_tag", "job_word", "message", "audit"}
 
 // live are the indexes that have no rows of jobs that have ended: a statement may read all of one.
-var live = []string{"job_live", "job_first", "job_eldest", "job_due", "job_claimed", "job_expires",
+var live = []string{"job_live", "job_first", "job_eldest", "job_due", "job_claimed", "job_overdue",
 	"message_due"}
 
 // tracer notes the statements of a store, each with the arguments of its last call.

@@ -76,7 +76,7 @@ func Growth(ctx context.Context, st Counted, n int, logf func(format string, arg
 // costs is a store that grows: half of the jobs are children of one batch, with one owner; each of the others has an
 // owner of its own. Each tenth job has a message, another tenth an entry in the audit log. Each third one requires
 // labels that no claim of the suite has: 1,000 different sets. For each tenth job, another one is claimed by one of 100
-// other workers.
+// other workers, whose lease and time in the state end after a year.
 type costs struct {
 	ctx   context.Context
 	st    Counted
@@ -86,6 +86,8 @@ type costs struct {
 }
 
 const crowd job.ID = "tst_crowd" // the batch
+
+const year = 365 * 24 * time.Hour
 
 // grow creates jobs until there are n.
 func (c *costs) grow(n int) error {
@@ -159,9 +161,8 @@ func (c *costs) next() job.Created {
 // other is a job that another worker claims when it is created.
 func (c *costs) other() job.Created {
 	j, e := job.New(job.Job{ID: job.ID(fmt.Sprint("tst_other_", c.n)), Kind: batchKind, Position: Batch.Start(),
-		Definition: Batch.Hash()}, lifecycle.Owner, "alice", c.tick())
-	return job.Created{Job: j, Event: e, Chain: &job.Chain{Worker: fmt.Sprint("other ", c.n/10%100),
-		Lease: 365 * 24 * time.Hour}}
+		Definition: Batch.Hash(), Expires: c.clock.Add(year)}, lifecycle.Owner, "alice", c.tick())
+	return job.Created{Job: j, Event: e, Chain: &job.Chain{Worker: fmt.Sprint("other ", c.n/10%100), Lease: year}}
 }
 
 func (c *costs) id(n int) job.ID { return job.ID(fmt.Sprintf("tst_%08d", n)) }

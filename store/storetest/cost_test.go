@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
@@ -57,6 +58,18 @@ func (f filtering) AuditHolds(ctx context.Context, seq int64, n int) ([]job.Audi
 	return slices.DeleteFunc(list, func(a job.Audit) bool { return !a.OfHold() }), err
 }
 
+// passing is a store that passes over the overdue jobs of other kinds.
+type passing struct{ *mem.Store }
+
+func (p passing) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) ([]job.Job, error) {
+	if len(kinds) > 0 {
+		if _, err := p.Store.Overdue(ctx, now, nil, 1000); err != nil {
+			return nil, err
+		}
+	}
+	return p.Store.Overdue(ctx, now, kinds, n)
+}
+
 // searching is a store that reads all jobs for those of a worker.
 type searching struct{ *mem.Store }
 
@@ -82,7 +95,8 @@ func TestCostsSeeLinearStores(t *testing.T) {
 	for name, st := range map[string]storetest.Counted{
 		"get": linear{mem.New()}, "peek": restless{mem.New(), new(int)},
 		"audit of holds": filtering{mem.New()}, "the jobs of a worker": searching{mem.New()},
-		"found by a word of one job": scanning{mem.New()},
+		"overdue, of a kind of which few are": passing{mem.New()},
+		"found by a word of one job":          scanning{mem.New()},
 	} {
 		faults, err := storetest.Growth(t.Context(), st, 5_000, t.Logf)
 		if err != nil || len(faults) != 1 || !strings.HasPrefix(faults[0], name+" touches ") {

@@ -60,6 +60,12 @@ var costly = []costing{
 			return gives(len(got), 0, err)
 		})
 	}},
+	{name: "overdue, of a kind of which few are", run: func(c *costs, count counting) error {
+		return count(func() error {
+			got, err := c.st.Overdue(c.ctx, c.clock.Add(2*year), []job.Kind{stepKind}, 20)
+			return gives(len(got), busyJobs, err)
+		})
+	}},
 	{name: "the jobs of a worker", run: func(c *costs, count counting) error {
 		return count(func() error {
 			page, err := c.st.List(c.ctx, job.Query{Worker: "w1", Limit: 20})
