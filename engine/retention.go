@@ -181,8 +181,8 @@ func (e *Engine) endsOf(ctx context.Context, batch job.ID) ([]lifecycle.State, e
 	return ends, nil
 }
 
-// each calls do with the jobs of the wanted states that have not changed since a time, the oldest first, until its
-// share is reached. do reports whether it removed anything.
+// each calls do with the jobs of the wanted states that have not changed since a time, until its share is reached. do
+// reports whether it removed anything.
 func (r *retention) each(
 	ctx context.Context, e *Engine, w *Work, before time.Time,
 	wanted func(lifecycle.Stage) bool, do func(*job.Job) (bool, error),
@@ -208,9 +208,9 @@ func (r *retention) each(
 		return nil
 	}
 	left := max(100, int(there)*r.Share/100)
-	q := job.Query{Kinds: []job.Kind{w.kind()}, States: states, Before: before, Oldest: true, Limit: 500}
+	q := job.EndedQuery{Kind: w.kind(), States: states, Before: before, Limit: 500}
 	for left > 0 {
-		page, err := e.store.List(ctx, q)
+		page, err := e.store.ListEnded(ctx, q)
 		if err != nil {
 			return err
 		}

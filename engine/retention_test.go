@@ -81,6 +81,27 @@ func TestRetentionKeepsAndThenClearsAShare(t *testing.T) {
 	}
 }
 
+// TestRetentionReadsOldJobsOnly: a check reads none of the jobs that ended less than Keep ago. Control: those that it
+// clears.
+func TestRetentionReadsOldJobsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := delivered(t, 1000, 24*time.Hour, nil)
+		defer w.stop()
+		read := func(d time.Duration) int64 {
+			before, _ := w.store.(*mem.Store).Touched()
+			time.Sleep(d)
+			after, _ := w.store.(*mem.Store).Touched()
+			return after - before
+		}
+		if n := read(23 * time.Hour); n > 500 {
+			t.Errorf("%d records were read before any job was old enough", n)
+		}
+		if n := read(2 * time.Hour); n < 200 {
+			t.Errorf("control: only %d records were read by a check that clears jobs", n)
+		}
+	})
+}
+
 // TestRetentionFreezesWhileTheClockJumps checks that retention stops while the clock is wrong and continues when it
 // agrees again. In the control the clock is right.
 func TestRetentionFreezesWhileTheClockJumps(t *testing.T) {

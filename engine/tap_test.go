@@ -65,6 +65,10 @@ func (p *tap) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return through(p, "List", func() (job.Page, error) { return p.Store.List(ctx, q) })
 }
 
+func (p *tap) ListEnded(ctx context.Context, q job.EndedQuery) (job.Page, error) {
+	return through(p, "ListEnded", func() (job.Page, error) { return p.Store.ListEnded(ctx, q) })
+}
+
 func (p *tap) Count(ctx context.Context) ([]job.Tally, error) {
 	return through(p, "Count", func() ([]job.Tally, error) { return p.Store.Count(ctx) })
 }

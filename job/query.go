@@ -28,6 +28,23 @@ type Query struct {
 	Limit    int       // page size; 0 means 50, at most 1000
 }
 
+// EndedQuery selects ended jobs of a kind by their age.
+type EndedQuery struct {
+	Kind   Kind
+	States []lifecycle.State // in one of them; none: no job
+	Before time.Time         // Changed before
+	After  string            // cursor: Page.Next of the previous page
+	Limit  int               // page size; 0 means 50, at most 1000
+}
+
+// Matches reports whether the query selects job j.
+func (q *EndedQuery) Matches(j *Job) bool {
+	return j.Ended && j.Kind == q.Kind && slices.Contains(q.States, j.State) && j.Changed.Before(q.Before)
+}
+
+// PageSize returns the number of jobs on a page: Limit within its bounds.
+func (q *EndedQuery) PageSize() int { return pageSize(q.Limit) }
+
 // Matches reports whether the query selects job j. Every store calls it, whatever index it used.
 func (q *Query) Matches(j *Job) bool {
 	return oneOf(q.Kinds, j.Kind) && oneOf(q.States, j.State) && oneOf(q.Outcomes, j.Outcome) &&

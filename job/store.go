@@ -74,6 +74,11 @@ type Jobs interface {
 	// job, with Next. Then it is possible that no job follows.
 	List(ctx context.Context, q Query) (Page, error)
 
+	// ListEnded returns a page of the jobs that ended and have not changed since a time, in any order. Its cost follows
+	// the jobs that it returns: it depends neither on those that changed later nor on those in other states. A cursor
+	// stays valid while jobs are added, changed and removed, and a page ends early, as in List.
+	ListEnded(ctx context.Context, q EndedQuery) (Page, error)
+
 	// Count tallies all jobs by kind, state and group, in any order. Its cost does not depend on the number of jobs.
 	Count(ctx context.Context) ([]Tally, error)
 

@@ -102,6 +102,12 @@ func (c *Crashing) List(ctx context.Context, q job.Query) (p job.Page, err error
 	return p, err
 }
 
+// ListEnded is part of job.Store.
+func (c *Crashing) ListEnded(ctx context.Context, q job.EndedQuery) (p job.Page, err error) {
+	c.other(func() { p, err = c.Store.ListEnded(ctx, q) })
+	return p, err
+}
+
 // Overdue is part of job.Store.
 func (c *Crashing) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) (jobs []job.Job, err error) {
 	c.other(func() { jobs, err = c.Store.Overdue(ctx, now, kinds, n) })

@@ -53,6 +53,11 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return call(s, "list", func() (job.Page, error) { return s.inner.List(ctx, q) })
 }
 
+// ListEnded is part of job.Store.
+func (s *Store) ListEnded(ctx context.Context, q job.EndedQuery) (job.Page, error) {
+	return call(s, "list ended", func() (job.Page, error) { return s.inner.ListEnded(ctx, q) })
+}
+
 // Count is part of job.Store.
 func (s *Store) Count(ctx context.Context) ([]job.Tally, error) {
 	return call(s, "count", func() ([]job.Tally, error) { return s.inner.Count(ctx) })

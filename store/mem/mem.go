@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/internal/answers"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
+	"github.com/stagepost/stagepost/store/internal/rules"
 	"github.com/stagepost/stagepost/store/internal/watchers"
 )
 
@@ -39,6 +40,7 @@ type Store struct {
 	audit    []job.Audit
 	held     []job.Audit // those of holds
 	words    wordIndex
+	ends     rules.Ends
 	clock    job.KeptClock
 	watchers watchers.List
 }
@@ -73,7 +75,7 @@ func New() *Store {
 		numbers: map[number]job.ID{},
 		history: map[job.ID][]job.Event{}, tasks: map[job.ID]map[string]job.Task{}, messages: map[string]*job.Message{},
 		posted: map[post][]*job.Message{}, due: map[string][]*job.Message{},
-		letters: map[job.ID][]string{}, family: map[job.ID]map[job.ID]struct{}{},
+		letters: map[job.ID][]string{}, family: map[job.ID]map[job.ID]struct{}{}, ends: rules.Ends{},
 	}
 	s.words = newWordIndex(&s.rows)
 	return s

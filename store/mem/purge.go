@@ -35,7 +35,9 @@ func (r *records) disorder(id job.ID) {
 // purge removes a job and its messages.
 func (r *records) purge(j *job.Job) {
 	r.rows++
-	r.words.replace(int64(r.place[j.ID]), r.jobs[j.ID].Words, "")
+	before, row := r.jobs[j.ID], int64(r.place[j.ID])
+	r.words.replace(row, before.Words, "")
+	r.ends.Replace(&before, nil, row)
 	r.disorder(j.ID)
 	if at, found := slices.BinarySearch(r.ids, j.ID); found {
 		r.ids = slices.Delete(r.ids, at, at+1)

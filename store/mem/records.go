@@ -97,6 +97,7 @@ func (r *records) insert(j *job.Job) {
 	r.place[j.ID] = r.lastRow
 	r.order = append(r.order, row{r.lastRow, j.ID})
 	r.words.replace(int64(r.lastRow), "", j.Words)
+	r.ends.Replace(nil, j, int64(r.lastRow))
 	at, _ := slices.BinarySearch(r.ids, j.ID)
 	r.ids = slices.Insert(r.ids, at, j.ID)
 	if j.Parent != "" {
@@ -113,7 +114,9 @@ func (r *records) insert(j *job.Job) {
 
 func (r *records) update(after *job.Job) {
 	r.rows++
-	r.words.replace(int64(r.place[after.ID]), r.jobs[after.ID].Words, after.Words)
+	before, row := r.jobs[after.ID], int64(r.place[after.ID])
+	r.words.replace(row, before.Words, after.Words)
+	r.ends.Replace(&before, after, row)
 	r.jobs[after.ID] = *after
 }
 

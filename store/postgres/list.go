@@ -83,16 +83,19 @@ func (s *Store) List(ctx context.Context, q job.Query) (page job.Page, err error
 		if err != nil {
 			return err
 		}
-		page, err = pageOf(r.s, rows, &q)
+		page, err = pageOf(r.s, rows, rules.NewPage(&q), func(last *record) string {
+			return strconv.FormatInt(last.n, 10)
+		})
 		return err
 	})
 	return page, err
 }
 
-// pageOf collects a page. What is behind its end is not read into memory.
-func pageOf(s *Store, rows pgx.Rows, q *job.Query) (job.Page, error) {
+// pageOf collects a page, whose cursor follows from its last job. What is behind its end is not read into memory.
+func pageOf(s *Store, rows pgx.Rows, page rules.Page, cursor func(last *record) string) (job.Page, error) {
 	defer rows.Close()
-	page, last, next := rules.NewPage(q), int64(0), ""
+	var last *record
+	next := ""
 	for rows.Next() {
 		one, err := scanRecord(rows)
 		if err != nil {
@@ -100,10 +103,10 @@ func pageOf(s *Store, rows pgx.Rows, q *job.Query) (job.Page, error) {
 		}
 		s.touched.Add(1)
 		if !page.Add(&one.job) {
-			next = strconv.FormatInt(last, 10)
+			next = cursor(last)
 			break
 		}
-		last = one.n
+		last = one
 	}
 	rows.Close()
 	return job.Page{Jobs: page.Jobs, Next: next}, rows.Err()
@@ -149,6 +152,36 @@ func (c *conditions) query(q *job.Query) {
 	if q.Worker != "" {
 		c.add("j.worker ^@ %s AND j.worker <> ''", pg.Stored(q.Worker))
 	}
+}
+
+// selectEnded reads the index job_aged: of each state as much as fits a page.
+const selectEnded = selectRecord + `WHERE m.n = ANY (ARRAY (
+  SELECT o.n FROM unnest($2::text[]) AS s (state) CROSS JOIN LATERAL (SELECT n, changed FROM job_now
+   WHERE kind || '' = $1 AND state = s.state AND ended > 0 AND changed < $3 AND (changed, n) > ($4, $5)
+   ORDER BY changed, n LIMIT $6) o ORDER BY o.changed, o.n LIMIT $6)) ORDER BY j.changed, m.n`
+
+// ListEnded is part of job.Store.
+func (s *Store) ListEnded(ctx context.Context, q job.EndedQuery) (page job.Page, err error) {
+	after, some, err := rules.ParseAge(q.After)
+	if !some {
+		after.Changed = math.MinInt64
+	}
+	if err != nil || q.Before.IsZero() {
+		return page, err
+	}
+	states := slices.Compact(slices.Sorted(slices.Values(storedAll(q.States))))
+	err = s.read(ctx, "list", "", func(r *reader) error {
+		rows, err := r.q.Query(r.ctx, selectEnded, pg.Stored(string(q.Kind)), states, micro(q.Before), after.Changed,
+			after.Row, q.PageSize()+1)
+		if err != nil {
+			return err
+		}
+		page, err = pageOf(r.s, rows, rules.NewPage(&q), func(last *record) string {
+			return rules.Age{Changed: micro(last.job.Changed), Row: last.n}.Cursor()
+		})
+		return err
+	})
+	return page, err
 }
 
 // Named is part of job.Store. Jobs that are not among the newest 10,000 are found in the order of their ids, which

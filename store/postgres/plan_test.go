@@ -207,6 +207,10 @@ func TestPlans(t *testing.T) {
 		func() error { _, err := s.List(ctx, job.Query{Words: []string{"maps", "cr"}}); return err },
 		func() error { _, err := s.List(ctx, job.Query{Words: []string{"cr"}, Oldest: true}); return err },
 		func() error { _, err := s.Overdue(ctx, start, nil, 10); return err },
+		func() error {
+			_, err := s.ListEnded(ctx, job.EndedQuery{Kind: stepKind, States: []lifecycle.State{"Done"}, Before: start})
+			return err
+		},
 		func() error { _, err := s.Count(ctx); return err },
 		func() error { _, err := s.Get(ctx, "tst_2"); return err },
 		func() error { _, err := s.Numbered(ctx, stepKind, 2); return err },

@@ -75,6 +75,9 @@ func (s spread) Named(ctx context.Context, part, owner string, n int) ([]job.Job
 func (s spread) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return s.next().List(ctx, q)
 }
+func (s spread) ListEnded(ctx context.Context, q job.EndedQuery) (job.Page, error) {
+	return s.next().ListEnded(ctx, q)
+}
 func (s spread) Count(ctx context.Context) ([]job.Tally, error) { return s.next().Count(ctx) }
 func (s spread) History(ctx context.Context, id job.ID, seq int64, n int) ([]job.Event, error) {
 	return s.next().History(ctx, id, seq, n)

@@ -37,6 +37,7 @@ type block struct {
 
 	places []placeCount
 	seen   [filterCount]filter // numbers that occurred in a column
+	oldest uint32              // no line of an ended job has an earlier second in changedColumn
 }
 
 type placeCount struct {
@@ -58,7 +59,7 @@ func (f *filter) has(v uint32) bool { h := v * 2654435769 >> 23; return f[h>>6]&
 
 // newBlock returns an empty block whose first line will be of row first.
 func newBlock(first int64, space int) *block {
-	b := &block{first: first, ended: make([]bool, space)}
+	b := &block{first: first, ended: make([]bool, space), oldest: math.MaxUint32}
 	cells := make([]uint32, columnCount*space)
 	for i := range b.columns {
 		b.columns[i] = cells[i*space : (i+1)*space : (i+1)*space]
@@ -159,6 +160,9 @@ func (b *block) set(i int, v *line) {
 	c[outcomeColumn][i], c[tagsColumn][i], c[causeColumn][i] = v.outcome, v.tags, v.cause
 	c[kindColumn][i], c[stateColumn][i], c[changedColumn][i] = v.kind, v.state, v.changed
 	b.ended[i] = v.ended
+	if v.ended {
+		b.oldest = min(b.oldest, v.changed)
+	}
 	if v.kind != 0 {
 		for column := range b.seen {
 			b.seen[column].add(c[column][i])

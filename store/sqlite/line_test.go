@@ -49,7 +49,7 @@ func randomLine(random *rand.Rand, row int64) line {
 	return line{
 		kind: 1 + random.Uint32N(2), state: region + random.Uint32N(3), group: random.Uint32N(50) * (1 + region),
 		owner: random.Uint32N(9), parent: random.Uint32N(3) * (row32(row)/100 + 1),
-		outcome: random.Uint32N(2), ended: random.IntN(2) == 0, changed: random.Uint32N(1000),
+		outcome: random.Uint32N(2), ended: random.IntN(2) == 0, changed: 200*region + random.Uint32N(1000),
 		tags: random.Uint32N(4) * region, cause: random.Uint32N(20),
 	}
 }
@@ -64,6 +64,7 @@ func queries() []*want {
 		{group: &group, owner: &owner}, {parent: &parent}, {parent: &parent, states: []uint32{0}},
 		{outcomes: []uint32{1}, before: 10}, {states: []uint32{99}}, {owner: &owner, kinds: []uint32{1}},
 		{tags: []uint32{2, 6}}, {causes: []uint32{7}, states: []uint32{4}}, {tags: []uint32{unnumbered}},
+		{ended: &ended, before: 150}, {ended: &ended, before: 500, kinds: []uint32{1}}, {before: 150},
 	}
 }
 
@@ -96,6 +97,29 @@ func TestSearch(t *testing.T) {
 			compare(t, l, plain, append(cursors, 0, 1, n, n+1, n+50))
 			checkBlocks(t, l)
 		})
+	}
+}
+
+// TestSearchOfOldEnds: a block whose ended jobs all changed later is not searched. Controls: one of them changed
+// earlier, and jobs that have not ended are searched too.
+func TestSearchOfOldEnds(t *testing.T) {
+	ended := true
+	for name, c := range map[string]struct {
+		w    want
+		line line
+		want bool
+	}{
+		"later":     {want{ended: &ended, before: 99}, line{kind: 1, changed: 100, ended: true}, false},
+		"earlier":   {want{ended: &ended, before: 99}, line{kind: 1, changed: 99, ended: true}, true},
+		"not ended": {want{before: 99}, line{kind: 1, changed: 100}, true},
+		"any":       {want{ended: &ended}, line{kind: 1, changed: 100, ended: true}, true},
+	} {
+		b := newBlock(1, 4)
+		b.add(1, &line{kind: 1, changed: 1}) // has not ended
+		b.add(2, &c.line)
+		if got := c.w.mayMatch(b); got != c.want {
+			t.Errorf("%s: searched %t, want %t", name, got, c.want)
+		}
 	}
 }
 

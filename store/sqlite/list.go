@@ -42,6 +42,16 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return page, err
 }
 
+// ListEnded is part of job.Store. The lines have the second in which a job changed, and each block the first one of its
+// ended jobs, so no record of a job that changed later is read.
+func (s *Store) ListEnded(ctx context.Context, q job.EndedQuery) (job.Page, error) {
+	if len(q.States) == 0 || q.Before.IsZero() {
+		return job.Page{}, nil
+	}
+	return s.List(ctx, job.Query{Kinds: []job.Kind{q.Kind}, States: q.States, Before: q.Before, Ended: new(true),
+		Oldest: true, After: q.After, Limit: q.Limit})
+}
+
 func step(q *job.Query) int {
 	if q.Oldest {
 		return 1

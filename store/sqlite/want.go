@@ -23,6 +23,9 @@ func (w *want) matches(b *block, i int) bool {
 
 // mayMatch reports whether some line of the block may match.
 func (w *want) mayMatch(b *block) bool {
+	if w.before != 0 && w.ended != nil && *w.ended && b.oldest > w.before {
+		return false
+	}
 	may := func(v *uint32, column int) bool { return v == nil || b.seen[column].has(*v) }
 	if !may(w.group, groupColumn) || !may(w.owner, ownerColumn) || !may(w.parent, parentColumn) {
 		return false

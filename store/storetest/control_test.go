@@ -66,6 +66,9 @@ var broken = map[string]struct {
 		func(s job.Store) job.Store { return &breaks{Store: s, taking: func(t *job.Taking) { t.Lease = 0 }} }},
 	"lists overlook the parent": {"List/every_filter",
 		func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Parent = "" }} }},
+	"lists of ended jobs overlook the age": {"List/ended_jobs", func(s job.Store) job.Store {
+		return &breaks{Store: s, ended: func(q *job.EndedQuery) { q.Before = q.Before.Add(time.Hour) }}
+	}},
 	"names overlook parts of ids": {"List/beginning_or_end",
 		func(s job.Store) job.Store { return &breaks{Store: s, part: func(string) string { return "" }} }},
 	"numbers find others": {"Number/found",
@@ -205,6 +208,7 @@ type breaks struct {
 	claim  func(*job.Claim)
 	hold   func(*job.Hold)
 	query  func(*job.Query)
+	ended  func(*job.EndedQuery)
 	part   func(string) string
 	number func(int64) int64
 	peeks  func(*job.Claim)
@@ -279,6 +283,10 @@ func (b *breaks) Named(ctx context.Context, part, owner string, n int) ([]job.Jo
 		part = b.part(part)
 	}
 	return b.Store.Named(ctx, part, owner, n)
+}
+
+func (b *breaks) ListEnded(ctx context.Context, q job.EndedQuery) (job.Page, error) {
+	return b.Store.ListEnded(ctx, alter([]job.EndedQuery{q}, b.ended)[0])
 }
 
 func (b *breaks) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast, error) {

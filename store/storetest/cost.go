@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,13 +77,15 @@ func Growth(ctx context.Context, st Counted, n int, logf func(format string, arg
 // costs is a store that grows: half of the jobs are children of one batch, with one owner; each of the others has an
 // owner of its own. Each tenth job has a message, another tenth an entry in the audit log. Each third one requires
 // labels that no claim of the suite has: 1,000 different sets. For each tenth job, another one is claimed by one of 100
-// other workers, whose lease and time in the state end after a year.
+// other workers, whose lease and time in the state end after a year, and one has ended: the first endedFew of these are
+// tombstones.
 type costs struct {
 	ctx   context.Context
 	st    Counted
 	clock time.Time
 	n     int
 	busy  []job.Job // claimed all the time
+	few   time.Time // only endedFew jobs of each end have not changed since
 }
 
 const crowd job.ID = "tst_crowd" // the batch
@@ -103,7 +106,7 @@ func (c *costs) grow(n int) error {
 		for range min(1000, n-c.n) {
 			list = append(list, c.next())
 			if c.n%10 == 0 {
-				list = append(list, c.other())
+				list = append(list, c.other(), c.ending())
 			}
 		}
 		created, err := c.st.Create(c.ctx, list...)
@@ -114,6 +117,9 @@ func (c *costs) grow(n int) error {
 			if j.Kind == batchKind && !j.Claimed() {
 				return fmt.Errorf("%s was not claimed when it was created", j.ID)
 			}
+		}
+		if err := c.end(created); err != nil {
+			return err
 		}
 	}
 	for len(c.busy) < busyJobs {
@@ -163,6 +169,46 @@ func (c *costs) other() job.Created {
 	j, e := job.New(job.Job{ID: job.ID(fmt.Sprint("tst_other_", c.n)), Kind: batchKind, Position: Batch.Start(),
 		Definition: Batch.Hash(), Expires: c.clock.Add(year)}, lifecycle.Owner, "alice", c.tick())
 	return job.Created{Job: j, Event: e, Chain: &job.Chain{Worker: fmt.Sprint("other ", c.n/10%100), Lease: year}}
+}
+
+// endedFew is the number of ended jobs that are old, and of those that are tombstones.
+const endedFew = 8
+
+// ending is a job that is cancelled after its creation.
+func (c *costs) ending() job.Created {
+	j, e := job.New(job.Job{ID: job.ID(fmt.Sprint("tst_ending_", c.n)), Kind: stepKind, Position: Step.Start(),
+		Definition: Step.Hash()}, lifecycle.Owner, "alice", c.tick())
+	return job.Created{Job: j, Event: e}
+}
+
+// end cancels the jobs that are made to end, and deletes the first ones.
+func (c *costs) end(created []job.Job) error {
+	var changes []job.Change
+	for i, j := range created {
+		if !strings.HasPrefix(string(j.ID), "tst_ending_") {
+			continue
+		}
+		change, err := Transition(Step, created[i], "cancel", lifecycle.Owner, c.tick())
+		if err != nil {
+			return err
+		}
+		changes = append(changes, change)
+		if c.few.IsZero() && len(changes) == 2*endedFew {
+			c.few = c.tick()
+		}
+	}
+	results, err := c.st.Commit(c.ctx, changes...)
+	for i := 0; i < len(results) && err == nil; i++ {
+		err = results[i].Err
+		if c.n > 1000 || i >= endedFew || err != nil {
+			continue
+		}
+		change, mistake := Transition(Step, results[i].Job, "delete", lifecycle.Timer, c.few.Add(-1))
+		if err = mistake; err == nil {
+			_, err = c.change(change)
+		}
+	}
+	return err
 }
 
 func (c *costs) id(n int) job.ID { return job.ID(fmt.Sprintf("tst_%08d", n)) }

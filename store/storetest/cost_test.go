@@ -70,6 +70,16 @@ func (p passing) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n
 	return p.Store.Overdue(ctx, now, kinds, n)
 }
 
+// filing is a store that reads all ended jobs of a kind for the old ones.
+type filing struct{ *mem.Store }
+
+func (f filing) ListEnded(ctx context.Context, q job.EndedQuery) (job.Page, error) {
+	if q.States[0] == "Stopped" {
+		linear(f).readAll(ctx)
+	}
+	return f.Store.ListEnded(ctx, q)
+}
+
 // searching is a store that reads all jobs for those of a worker.
 type searching struct{ *mem.Store }
 
@@ -96,6 +106,7 @@ func TestCostsSeeLinearStores(t *testing.T) {
 		"get": linear{mem.New()}, "peek": restless{mem.New(), new(int)},
 		"audit of holds": filtering{mem.New()}, "the jobs of a worker": searching{mem.New()},
 		"overdue, of a kind of which few are": passing{mem.New()},
+		"ended jobs, of which few are old":    filing{mem.New()},
 		"found by a word of one job":          scanning{mem.New()},
 	} {
 		faults, err := storetest.Growth(t.Context(), st, 5_000, t.Logf)

@@ -66,6 +66,8 @@ var costly = []costing{
 			return gives(len(got), busyJobs, err)
 		})
 	}},
+	{name: "ended jobs, of which few are old", run: costEnded(stopped, func(c *costs) time.Time { return c.few })},
+	{name: "ended jobs, of which few are in the state", run: costEnded(deleted, (*costs).tick)},
 	{name: "the jobs of a worker", run: func(c *costs, count counting) error {
 		return count(func() error {
 			page, err := c.st.List(c.ctx, job.Query{Worker: "w1", Limit: 20})
@@ -125,8 +127,8 @@ var costly = []costing{
 	}, newest: true},
 	{name: "numbered", run: func(c *costs, count counting) error {
 		return count(func() error {
-			j, err := c.st.Numbered(c.ctx, stepKind, 333)
-			if err == nil && j.ID != c.id(333) {
+			j, err := c.st.Numbered(c.ctx, stepKind, c.busy[0].Number)
+			if err == nil && j.ID != c.busy[0].ID {
 				err = fmt.Errorf("it gives %s", j.ID)
 			}
 			return err
@@ -170,6 +172,17 @@ func costWords(c *costs, count counting, want int, text ...string) error {
 		page, err := c.st.List(c.ctx, job.Query{Words: text, Limit: 20})
 		return gives(len(page.Jobs), want, err)
 	})
+}
+
+// costEnded lists the jobs that ended in a state and have not changed since a time.
+func costEnded(state lifecycle.State, before func(*costs) time.Time) func(*costs, counting) error {
+	return func(c *costs, count counting) error {
+		q := job.EndedQuery{Kind: stepKind, States: []lifecycle.State{state}, Before: before(c), Limit: 500}
+		return count(func() error {
+			page, err := c.st.ListEnded(c.ctx, q)
+			return gives(len(page.Jobs), endedFew, err)
+		})
+	}
 }
 
 // costPurge purges a job that had a message, and then its batch.

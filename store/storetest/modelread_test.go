@@ -103,6 +103,28 @@ func (m *model) Count(ctx context.Context) ([]job.Tally, error) {
 	})
 }
 
+// ListEnded has the number of the page's last job as its cursor, as List.
+func (m *model) ListEnded(ctx context.Context, q job.EndedQuery) (job.Page, error) {
+	return do(m, ctx, func() (page job.Page, err error) {
+		after, err := strconv.ParseInt(cmp.Or(q.After, "0"), 10, 64)
+		if err != nil {
+			return page, job.Errorf(job.Invalid, "list", "", "bad cursor %q", q.After)
+		}
+		for _, id := range m.ordered() {
+			j, made := m.jobs[id], m.made[id]
+			switch {
+			case made <= after || !q.Matches(&j):
+			case len(page.Jobs) == q.PageSize():
+				page.Next = strconv.FormatInt(m.made[page.Jobs[len(page.Jobs)-1].ID], 10)
+				return page, nil
+			default:
+				page.Jobs = append(page.Jobs, copied(j))
+			}
+		}
+		return page, nil
+	})
+}
+
 func (m *model) History(ctx context.Context, id job.ID, seq int64, n int) ([]job.Event, error) {
 	return do(m, ctx, func() ([]job.Event, error) {
 		if _, err := m.get(id); err != nil {

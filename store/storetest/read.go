@@ -24,6 +24,7 @@ var listTests = []test{
 	{"overdue", listOverdue},
 	{"overdue, past a page of others", listOverdueOther},
 	{"overdue, after many that were", listOverduePast},
+	{"ended jobs by age", listEnded},
 	{"by worker", listWorker},
 	{"the jobs of workers in pages", listWorkerPages},
 	{"newest and oldest first", listOrder},
@@ -139,6 +140,76 @@ func listFilters(w *harness) {
 	for _, j := range w.list(job.Query{}) {
 		same(w, "listed job", j, w.get(j.ID))
 	}
+}
+
+// ended gives the ids of the ended jobs that a query finds in all of its pages, sorted. between is called after each.
+func (w *harness) ended(q job.EndedQuery, between func()) []job.ID {
+	w.Helper()
+	found := []job.ID{}
+	for range 100 {
+		page := did(w, "list ended", func() (job.Page, error) { return w.st.ListEnded(w.Context(), q) })
+		for _, j := range page.Jobs {
+			same(w, "an ended job", j, w.get(j.ID))
+		}
+		found = append(found, ids(page.Jobs)...)
+		if q.After = page.Next; page.Next == "" {
+			slices.Sort(found)
+			return found
+		}
+		between()
+	}
+	w.Fatalf("pages without an end: %v", found)
+	return nil
+}
+
+// listEnded asks for ended jobs that have not changed since a time: of a kind, in one or more states, in pages between
+// which jobs come and go.
+func listEnded(w *harness) {
+	end := func(events ...lifecycle.Event) job.Job { return w.moved(w.step(), lifecycle.Operator, events...) }
+	w.step()
+	a, b, c := end("cancel"), end("cancel"), end("cancel", "delete")
+	other := w.moved(w.create(w.made(Batch))[0], lifecycle.Worker, "fail")
+	late := end("cancel")
+	query := func(before time.Time, states ...lifecycle.State) job.EndedQuery {
+		return job.EndedQuery{Kind: stepKind, States: states, Before: before, Limit: 1}
+	}
+	nothing := func() {}
+	for name, q := range map[string]struct {
+		job.EndedQuery
+		want []job.ID
+	}{
+		"one state":  {query(late.Changed, stopped), []job.ID{a.ID, b.ID}},
+		"two states": {query(late.Changed, deleted, stopped, deleted), []job.ID{a.ID, b.ID, c.ID}},
+		"another kind": {job.EndedQuery{Kind: batchKind, States: []lifecycle.State{failed}, Before: late.Changed},
+			[]job.ID{other.ID}},
+		"changed at the time": {query(a.Changed, stopped), []job.ID{}},
+		"just before":         {query(a.Changed.Add(time.Microsecond), stopped), []job.ID{a.ID}},
+		"not ended":           {query(late.Changed, waiting), []job.ID{}},
+		"no state":            {query(late.Changed), []job.ID{}},
+		"no time":             {query(time.Time{}, stopped), []job.ID{}},
+		"all":                 {query(late.Changed.Add(time.Hour), stopped), []job.ID{a.ID, b.ID, late.ID}},
+	} {
+		want := slices.Clone(q.want)
+		slices.Sort(want)
+		same(w, name, w.ended(q.EndedQuery, nothing), want)
+	}
+	for range 8 {
+		end("cancel")
+	}
+	now, n := w.now(), 0
+	seen := w.ended(query(now, stopped), func() { // a page is gone, as retention leaves it, and another job ends
+		page := did(w, "list ended", func() (job.Page, error) {
+			return w.st.ListEnded(w.Context(), query(now, stopped))
+		})
+		w.moved(page.Jobs[0], lifecycle.Timer, "delete")
+		end("cancel")
+		n++
+	})
+	same(w, "pages while jobs come and go", []int{len(seen), n}, []int{11, 10})
+	q := query(now, stopped)
+	q.After = "x"
+	_, err := w.st.ListEnded(w.Context(), q)
+	w.refused(err, job.Invalid)
 }
 
 func listOverdue(w *harness) {

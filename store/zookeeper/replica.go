@@ -21,6 +21,7 @@ type replica struct {
 	numbers  map[kindNumber]job.ID
 	kinds    map[job.Kind]bool // that have a node for their highest number
 	family   map[job.ID]int    // jobs by parent
+	ends     rules.Ends
 	messages map[string]*job.Message
 	posted   []string // keys of messages, oldest first
 	letters  map[job.ID][]string
@@ -52,7 +53,7 @@ func newReplica() *replica {
 	return &replica{ledger: ledger.New(), jobs: map[job.ID]*record{}, keys: map[rules.Key]job.ID{},
 		numbers: map[kindNumber]job.ID{}, kinds: map[job.Kind]bool{}, family: map[job.ID]int{},
 		messages: map[string]*job.Message{}, letters: map[job.ID][]string{},
-		nodes: map[string]job.ID{}}
+		nodes: map[string]job.ID{}, ends: rules.Ends{}}
 }
 
 // read adds what is needed to what is known.
@@ -101,6 +102,7 @@ func (r *replica) apply(w *rules.Writes) {
 			r.insert(&record{job: *jw.After, row: r.counters.Rows, tasks: map[string]job.Task{}})
 		}
 		one := r.jobs[jw.After.ID]
+		r.ends.Replace(&one.job, jw.After, one.row)
 		one.job = *jw.After
 		if jw.Event != nil {
 			one.history = append(one.history, *jw.Event)
@@ -135,6 +137,7 @@ func (r *replica) insert(one *record) {
 	j := &one.job
 	r.jobs[j.ID] = one
 	r.rows = append(r.rows, one)
+	r.ends.Replace(nil, &one.job, one.row)
 	r.numbers[kindNumber{j.Kind, j.Number}] = j.ID
 	if j.Key != "" {
 		r.keys[rules.Key{Kind: j.Kind, Owner: j.Owner, Key: j.Key}] = j.ID
@@ -169,6 +172,7 @@ func (r *replica) remove(one *record) {
 	delete(r.jobs, j.ID)
 	at, _ := slices.BinarySearchFunc(r.rows, one.row, func(o *record, row int64) int { return cmp.Compare(o.row, row) })
 	r.rows = slices.Delete(r.rows, at, at+1)
+	r.ends.Replace(&one.job, nil, one.row)
 	delete(r.numbers, kindNumber{j.Kind, j.Number})
 	delete(r.nodes, one.node)
 	if j.Key != "" {
@@ -236,6 +240,15 @@ func (r *replica) list(q *job.Query) (job.Page, error) {
 		last = one.row
 	}
 	return job.Page{Jobs: page.Jobs, Next: next}, nil
+}
+
+// listEnded returns a page of ended jobs.
+func (r *replica) listEnded(q *job.EndedQuery) (job.Page, error) {
+	page, _, err := r.ends.Page(q, func(row int64) job.Job {
+		at, _ := slices.BinarySearchFunc(r.rows, row, func(o *record, row int64) int { return cmp.Compare(o.row, row) })
+		return r.rows[at].job
+	})
+	return page, err
 }
 
 // named returns jobs by a part of their ids, as job.Jobs defines.

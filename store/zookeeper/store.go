@@ -93,6 +93,11 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return do(s, ctx, func(r *records) (job.Page, error) { return r.list(&q) })
 }
 
+// ListEnded is part of job.Store.
+func (s *Store) ListEnded(ctx context.Context, q job.EndedQuery) (job.Page, error) {
+	return do(s, ctx, func(r *records) (job.Page, error) { return r.listEnded(&q) })
+}
+
 // Count is part of job.Store.
 func (s *Store) Count(ctx context.Context) ([]job.Tally, error) {
 	return do(s, ctx, func(r *records) ([]job.Tally, error) { return r.ledger.Tally(), nil })

@@ -17,7 +17,7 @@ type Page struct {
 }
 
 // NewPage returns an empty page for a query.
-func NewPage(q *job.Query) Page { return Page{limit: q.PageSize()} }
+func NewPage(q interface{ PageSize() int }) Page { return Page{limit: q.PageSize()} }
 
 // Add adds a job, or returns false if the page is full: the job belongs to the next one.
 func (p *Page) Add(j *job.Job) bool {

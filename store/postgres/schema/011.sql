@@ -8,3 +8,6 @@ CREATE INDEX job_overdue ON job_now ((kind || ''), (CASE WHEN ended = 0 THEN lea
   CASE WHEN worker <> '' AND until <> 0 THEN until END, CASE WHEN expires <> 0 THEN expires END) END))
  WHERE CASE WHEN ended = 0 THEN least(
   CASE WHEN worker <> '' AND until <> 0 THEN until END, CASE WHEN expires <> 0 THEN expires END) END IS NOT NULL;
+
+-- Retention lists the ended jobs of a state by their age. No other list has this index.
+CREATE INDEX job_aged ON job_now ((kind || ''), state, changed, n) WHERE ended > 0;
