@@ -89,6 +89,10 @@ func (c *chain) add(e *job.Event, number int64) {
 		return
 	case e.Seq > c.seq+1:
 		c.fault(c.seq+1, "%s removed: from %d to %d", wereEntries(e.Seq-c.seq-1), c.seq+1, e.Seq-1)
+	case e.Newer && want.Hash == e.Hash:
+		c.fault(e.Seq, "the entry (%s) %s", e.Event, fieldAdded)
+	case e.Newer:
+		c.fault(e.Seq, "the entry (%s) %s", e.Event, writtenNewer)
 	case want.Hash != e.Hash:
 		c.fault(e.Seq, "the entry (%s) was changed", e.Event)
 	case e.Prev != c.prev:

@@ -169,6 +169,13 @@ func strict(text []byte, into any) error {
 	return nil
 }
 
+// writtenNewer states why an entry cannot be checked. The server that made the export may be the older one, whose
+// export lacks the fields.
+const writtenNewer = "was written by a newer version of Stagepost than this one or the server that made the export: " +
+	"make the export at a server of that version, and verify it with that version"
+
+const fieldAdded = "has a field that its hash does not cover: it was added"
+
 // mostJSON is the longest line of JSON in bytes.
 const mostJSON = 4 << 20
 
@@ -212,6 +219,10 @@ func (v *verification) readAudit(ctx context.Context) {
 			return nil
 		case e.Seq > seq+1:
 			v.fault(log, seq+1, "entries %d to %d were removed", seq+1, e.Seq-1)
+		case e.Newer && want.Hash == e.Hash:
+			v.fault(log, e.Seq, "the entry (%s by %s) %s", e.Event, e.Actor, fieldAdded)
+		case e.Newer:
+			v.fault(log, e.Seq, "the entry (%s by %s) %s", e.Event, e.Actor, writtenNewer)
 		case want.Hash != e.Hash:
 			v.fault(log, e.Seq, "the entry (%s by %s) was changed", e.Event, e.Actor)
 		case e.Prev != prev:

@@ -105,6 +105,16 @@ func TestTampering(t *testing.T) {
 			all[at(t, all, "tst_1", 3)].Entry.Note = "forged"
 			return all
 		}), "tst_1 3: the entry (retry) was changed"},
+		"entry of a newer version": {replace(historiesName, `{"job":"tst_1","seq":3,"event":"retry",`,
+			`{"job":"tst_1","seq":3,"event":"again","moon":"full",`),
+			"tst_1 3: the entry (again) was written by a newer version"},
+		"entry of a newer version that an older server passed on": {lines(func(all []line) []line {
+			e := all[at(t, all, "tst_1", 3)].Entry
+			e.Note, e.Newer = "without a field", true
+			return all
+		}), "tst_1 3: the entry (retry) was written by a newer version"},
+		"audit entry of a newer version": {replace(auditName, `"actor":"ann"`, `"actor":"bob","moon":"full"`),
+			"audit log 1: the entry (hold by bob) was written by a newer version"},
 		"changed and resealed": {lines(func(all []line) []line {
 			all[at(t, all, "tst_1", 4)].Entry.Note = "forged"
 			return reseal(all, "tst_1")
@@ -158,8 +168,9 @@ func TestTampering(t *testing.T) {
 		"record": {lines(func(all []line) []line { all[0].Job.Head[0]++; return all }),
 			"tst_1 5: the record has 5 entries that end in"},
 		"unreadable line": {func(files map[string]string) { files[historiesName] += "{\n" }, "line 14 is damaged"},
-		"unknown field":   {replace(historiesName, `"epoch"`, `"extra":1,"epoch"`), "line 2 is damaged"},
-		"audit changed":   {replace(auditName, "ann", "bob"), "audit log 1: the entry (hold by bob) was changed"},
+		"unknown field": {replace(historiesName, `"epoch"`, `"extra":1,"epoch"`),
+			"tst_1 1: the entry (create) has a field that its hash does not cover: it was added"},
+		"audit changed": {replace(auditName, "ann", "bob"), "audit log 1: the entry (hold by bob) was changed"},
 		"audit removed": {func(files map[string]string) {
 			files[auditName] = strings.SplitAfterN(files[auditName], "\n", 2)[1]
 		}, "audit log 1: entries 1 to 1 were removed"},

@@ -31,6 +31,8 @@ type Audit struct {
 	Seen    int64  `json:"seen,omitempty"` // the version that the person saw and expected
 	Prev    Hash   `json:"prev"`
 	Hash    Hash   `json:"hash"`
+	// a newer version wrote it with fields that this version does not have: its hash cannot be computed. Not sealed
+	Newer bool `json:"newer,omitempty"`
 }
 
 // Purge is the event of the entry for a person's [Change.Purge]. It is in no table, because the record no longer
@@ -142,6 +144,8 @@ func VerifyAudit(prev *Audit, entries []Audit) error {
 		switch {
 		case entries[i].Seq != seq+1:
 			return fmt.Errorf("audit entry %d is missing: the next one has number %d", seq+1, entries[i].Seq)
+		case entries[i].Newer && want.Hash != entries[i].Hash && entries[i].Prev == hash:
+			return newerEntry("audit entry", want.Seq, fmt.Sprintf("%s by %s", want.Event, want.Actor))
 		case want.Hash != entries[i].Hash || entries[i].Prev != hash:
 			return fmt.Errorf("audit entry %d (%s by %s) does not match its hash: it was changed", entries[i].Seq,
 				entries[i].Event, entries[i].Actor)

@@ -58,6 +58,8 @@ type Event struct {
 	Began time.Time `json:"began,omitzero"`
 	Prev  Hash      `json:"prev"`
 	Hash  Hash      `json:"hash"`
+	// a newer version wrote it with fields that this version does not have: its hash cannot be computed. Not sealed
+	Newer bool `json:"newer,omitempty"`
 }
 
 // Moved counts the entries of the histories of one kind that have the same states and the same outcome, of one hour.
@@ -72,7 +74,8 @@ type Moved struct {
 // Seal sets Prev and Hash. The hash is SHA-256 over prev and the canonical form: every field in the order above,
 // texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970. Address and Began come last,
 // Began in the form of At. Both are left out if Began is zero and Address is empty, as in entries of earlier versions;
-// Began alone is left out if it is zero.
+// Began alone is left out if it is zero. A field that is added needs a name in JSON, and in a store that servers of
+// several versions share a higher form of the entries that have it: both show earlier versions that they are Newer.
 func (e *Event) Seal(prev Hash) {
 	e.Prev = prev
 	var room [512]byte
@@ -103,9 +106,9 @@ func (e *Event) Seal(prev Hash) {
 }
 
 // Verify checks a job's whole history against its record: the chain of hashes, that no entry is missing, and that the
-// replay ends in the position of the record. The error names an entry that is missing, that
-// does not match its hash, or that the table does not allow. A store that computes the hashes of entries from the first
-// on, and keeps the last one with the record, shows that an entry was changed, not which.
+// replay ends in the position of the record. The error names an entry that is missing, that does not match its hash,
+// that is Newer, or that the table does not allow. A store that computes the hashes of entries from the first on, and
+// keeps the last one with the record, shows that an entry was changed, not which.
 func Verify(j Job, history []Event, life *lifecycle.Table) error {
 	var prev Hash
 	taken := make([]lifecycle.Taken, 0, len(history))
@@ -115,6 +118,9 @@ func Verify(j Job, history []Event, life *lifecycle.Table) error {
 		}
 		want := e
 		want.Seal(prev)
+		if e.Newer && want.Hash != e.Hash && e.Prev == prev {
+			return newerEntry("entry", e.Seq, string(e.Event))
+		}
 		if want.Hash != e.Hash || e.Prev != prev {
 			return fmt.Errorf("entry %d (%s) does not match its hash: it was changed", e.Seq, e.Event)
 		}

@@ -75,6 +75,7 @@ type jobView struct {
 	Older    bool // there are entries before the first row
 	Chained  string
 	Broken   bool // a hash does not match
+	Newer    bool // a newer version wrote an entry, whose hash this one cannot compute
 	Spec     string
 	Data     string
 	Log      logView
@@ -413,12 +414,12 @@ func (v *jobView) setHistory(in *jobInput) {
 		sealed := e
 		sealed.Seal(prev)
 		row.Bad = sealed.Hash != e.Hash
-		if e.Address == job.Withheld { // the hash cannot be computed
+		if e.Address == job.Withheld || e.Newer { // the hash cannot be computed
 			row.Bad = e.Prev != prev
 		} else {
 			row.Sent = e.Address
 		}
-		v.Broken = v.Broken || row.Bad
+		v.Broken, v.Newer = v.Broken || row.Bad, v.Newer || e.Newer
 		prev = e.Hash
 		v.History = append([]historyRow{row}, v.History...)
 	}

@@ -244,6 +244,12 @@ func TestChain(t *testing.T) {
 	if v.setHistory(in); v.Broken || v.History[0].Sent != second.Address {
 		t.Errorf("the address is not shown: %+v", v)
 	}
+	in.History[0].Note, in.History[0].Newer = "with a field that is not known", true
+	v = jobView{}
+	if v.setHistory(in); v.Broken || !v.Newer {
+		t.Errorf("an entry of a newer version: %+v", v)
+	}
+	in.History[0] = first
 	in.History[1].Address = job.Withheld
 	v = jobView{}
 	if v.setHistory(in); v.Broken || v.History[0].Sent != "" {

@@ -104,6 +104,10 @@ func (j *Job) check() error {
 	var prev job.Hash
 	for i := range j.History {
 		e := j.History[i]
+		if e.Newer {
+			return job.Errorf(job.Refused, "copy", j.Record.ID, "entry %d of its history was written by a newer "+
+				"version: use a newer program", i+1)
+		}
 		e.Seal(prev)
 		if e.Seq != int64(i+1) || e.Hash != j.History[i].Hash {
 			return damaged(j.Record.ID, fmt.Errorf("entry %d of its history was changed or is missing", i+1))

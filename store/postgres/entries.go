@@ -14,16 +14,20 @@ import (
 )
 
 const selectEntry = `SELECT job, seq, event, from_state, to_state, outcome, actor, who, cause, note, epoch, at, hash, e,
- address, began FROM event `
+ address, began, form FROM event `
+
+// knownForm is the highest form of entries, of histories and of the audit log, whose fields this program has all. It
+// writes no other.
+const knownForm = 0
 
 // scanEntry reads the entry under the cursor of selectEntry, without the id of its job.
 func scanEntry(row pgx.CollectableRow) (entry, error) {
 	n, e := entry{}, &job.Event{}
-	var by, at, began int64
+	var by, at, began, form int64
 	var hash []byte
 	err := row.Scan(&n.n, &e.Seq, (*string)(&e.Event), (*string)(&e.From), (*string)(&e.To), (*string)(&e.Outcome),
-		&by, &e.Actor, &e.Cause, &e.Note, &e.Epoch, &at, &hash, &n.number, &e.Address, &began)
-	e.By, e.At, e.Began = lifecycle.Actor(by), moment(at), moment(began)
+		&by, &e.Actor, &e.Cause, &e.Note, &e.Epoch, &at, &hash, &n.number, &e.Address, &began, &form)
+	e.By, e.At, e.Began, e.Newer = lifecycle.Actor(by), moment(at), moment(began), form > knownForm
 	e.Event, e.From = lifecycle.Event(pg.Original(string(e.Event))), lifecycle.State(pg.Original(string(e.From)))
 	e.To, e.Outcome = lifecycle.State(pg.Original(string(e.To))), lifecycle.Outcome(pg.Original(string(e.Outcome)))
 	e.Actor, e.Cause, e.Note = pg.Original(e.Actor), pg.Original(e.Cause), pg.Original(e.Note)

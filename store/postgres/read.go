@@ -308,14 +308,14 @@ func (s *Store) AuditHolds(ctx context.Context, seq int64, n int) (entries []job
 
 // selectAudit reads entries of the audit log for scanAudit.
 const selectAudit = "SELECT a, at, actor, who, event, job, kind, from_state, to_state, object, note, seen, hash, " +
-	"address FROM audit WHERE "
+	"address, form FROM audit WHERE "
 
 func scanAudit(row pgx.CollectableRow) (a job.Audit, err error) {
-	var at, by int64
+	var at, by, form int64
 	var hash []byte
 	err = row.Scan(&a.Seq, &at, &by, &a.Actor, (*string)(&a.Event), (*string)(&a.Job), (*string)(&a.Kind),
-		(*string)(&a.From), (*string)(&a.To), &a.Object, &a.Note, &a.Seen, &hash, &a.Address)
-	a.At, a.By = moment(at), lifecycle.Actor(by)
+		(*string)(&a.From), (*string)(&a.To), &a.Object, &a.Note, &a.Seen, &hash, &a.Address, &form)
+	a.At, a.By, a.Newer = moment(at), lifecycle.Actor(by), form > knownForm
 	a.Actor, a.Event = pg.Original(a.Actor), lifecycle.Event(pg.Original(string(a.Event)))
 	a.Job, a.Kind = job.ID(pg.Original(string(a.Job))), job.Kind(pg.Original(string(a.Kind)))
 	a.From, a.To = lifecycle.State(pg.Original(string(a.From))), lifecycle.State(pg.Original(string(a.To)))

@@ -393,6 +393,53 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestVerifyNewer has entries that a newer server wrote, with a field that this one does not have, while this one runs.
+// They are not reported as changed. Controls: the same without a newer server, and what this one writes.
+func TestVerifyNewer(t *testing.T) {
+	s := openStore(t, newDatabase(t), Options{CallerTime: true})
+	ctx := t.Context()
+	_, err := script(ctx, s)
+	check(t, err)
+	for _, statement := range []string{"ALTER TABLE event ADD COLUMN moon text NOT NULL DEFAULT ''",
+		"UPDATE event SET moon = 'full', form = 1, hash = sha256(hash) WHERE seq = 2",
+		"UPDATE audit SET form = 1, hash = sha256(hash) WHERE a = 2"} {
+		_, err := s.pool.Exec(ctx, statement)
+		check(t, err)
+	}
+	verify := func() (found []string) {
+		t.Helper()
+		life := func(job.Kind) *lifecycle.Table { return storetest.Step }
+		_, _, err := s.Verify(ctx, "", life, func(id job.ID, err error) {
+			found = append(found, fmt.Sprint(id, ": ", err))
+		})
+		check(t, err)
+		return found
+	}
+	compare := func(when string, got []string, want ...string) {
+		t.Helper()
+		if len(got) != len(want) {
+			t.Fatalf("%s: %q", when, got)
+		}
+		for i := range want {
+			if !strings.Contains(got[i], want[i]) {
+				t.Errorf("%s: %q, want %q", when, got[i], want[i])
+			}
+		}
+	}
+	compare("without a newer server", verify(), "tst_1: entry 2 (begin) does not match its hash", ": audit entry 2 (")
+	_, err = s.pool.Exec(ctx, "INSERT INTO schema_version VALUES (99, 'later')")
+	check(t, err)
+	const newer = "was written by a newer version of Stagepost"
+	compare("beside a newer server", verify(), "tst_1: entry 2 (begin) "+newer,
+		": audit entry 2 (create by olga) "+newer)
+	history, err := s.History(ctx, "tst_1", 0, 0)
+	if err != nil || !history[1].Newer || history[2].Newer {
+		t.Errorf("%+v, %v", history, err)
+	}
+	check(t, oneJob(ctx, s, "tst_9"))
+	compare("after more commits", verify(), "tst_1: entry 2 (begin) "+newer, newer)
+}
+
 // TestVerifyAudit changes an entry of the audit log, removes one in the middle, exchanges two, and cuts the end off.
 // The control is the log as it was.
 func TestVerifyAudit(t *testing.T) {

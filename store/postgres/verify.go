@@ -69,10 +69,24 @@ func (r *reader) verify(of *record, lives func(job.Kind) *lifecycle.Table, wrong
 		wrong(of.job.ID, fmt.Errorf("no lifecycle of kind %s is known", of.job.Kind))
 		return 0, nil
 	}
+	upgraded, err := r.upgraded()
+	if err != nil {
+		return 0, err
+	}
+	for i := range history {
+		history[i].Newer = history[i].Newer && upgraded
+	}
 	if err := job.Verify(of.job, history, life); err != nil {
 		wrong(of.job.ID, err)
 	}
 	return int64(len(history)), nil
+}
+
+// upgraded reports whether a newer program has upgraded the tables since this one opened the store. If none has, no
+// entry is of a newer version, whatever its form.
+func (r *reader) upgraded() (is bool, err error) {
+	err = r.q.QueryRow(r.ctx, "SELECT max(version) > $1 FROM schema_version", schemaVersion).Scan(&is)
+	return is, err
 }
 
 // verifyAudit checks the audit log, which must end with the entry that was counted last.
@@ -82,12 +96,19 @@ func (s *Store) verifyAudit(ctx context.Context, wrong func(job.ID, error)) erro
 		var entries []job.Audit
 		var counted int64
 		err := s.read(ctx, "verify", "", func(r *reader) (err error) {
+			upgraded, err := r.upgraded()
+			if err != nil {
+				return err
+			}
 			from := int64(0)
 			if last != nil {
 				from = last.Seq
 			}
 			if entries, err = r.audit(from, verified); err != nil {
 				return err
+			}
+			for i := range entries {
+				entries[i].Newer = entries[i].Newer && upgraded
 			}
 			last := r.q.QueryRow(r.ctx, "SELECT coalesce((SELECT n FROM given WHERE what = $1), 0)", countAudit)
 			return last.Scan(&counted)

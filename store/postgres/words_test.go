@@ -70,6 +70,7 @@ func TestWordsOfFormerSchema(t *testing.T) {
 	ctx := t.Context()
 	check(t, oneJob(ctx, s, "tst_1"))
 	_, err := s.pool.Exec(ctx, `DROP TABLE job_word; DROP INDEX job_failed; ALTER TABLE job_made DROP COLUMN words;
+ALTER TABLE event DROP COLUMN form; ALTER TABLE audit DROP COLUMN form;
 DROP INDEX job_overdue, job_aged; CREATE INDEX job_expires ON job_now (expires) WHERE expires <> 0 AND ended = 0;
 DELETE FROM schema_version WHERE version > 9`)
 	check(t, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"unicode/utf8"
@@ -169,7 +170,10 @@ func (e *eventRow) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return err
 	}
-	if len(fields) > n || len(fields) < withAddress-1 {
+	if len(fields) > n {
+		return errors.New("a newer version wrote an entry of a history: use a newer program")
+	}
+	if len(fields) < withAddress-1 {
 		return fmt.Errorf("an event has %d values, not %d", len(fields), n)
 	}
 	return nil

@@ -11,3 +11,8 @@ CREATE INDEX job_overdue ON job_now ((kind || ''), (CASE WHEN ended = 0 THEN lea
 
 -- Retention lists the ended jobs of a state by their age. No other list has this index.
 CREATE INDEX job_aged ON job_now ((kind || ''), state, changed, n) WHERE ended > 0;
+
+-- A program gives entries a higher form if they have a field that programs up to this one do not have. These still read
+-- histories until they are upgraded too, and report such an entry as written by a newer version, not as changed.
+ALTER TABLE event ADD COLUMN form smallint NOT NULL DEFAULT 0;
+ALTER TABLE audit ADD COLUMN form smallint NOT NULL DEFAULT 0;
