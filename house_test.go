@@ -220,6 +220,7 @@ var rules = []rule{
 		"the local certificate authority: a source of identities, with its routes"},
 	{"server/grants", "lifecycle internal/sharedfile server/account server/authority server/identity server/token",
 		"it compares the files that give access"},
+	{"server/kept", "internal/dirlock", "answers in files: no route"},
 	{"server/ratelimit", "", "it counts"},
 	{"server/token", "api internal/sharedfile server/identity", "API tokens in a file: no job, no route"},
 	{"server/servertest", "job lifecycle engine api client server store/mem",

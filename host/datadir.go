@@ -9,6 +9,9 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
+// answersDir is the directory of answers under idempotency keys.
+const answersDir = "answers"
+
 // Omissible are the parts that a backup may leave out.
 func (s *Settings) Omissible() []string {
 	var all []string
@@ -41,6 +44,9 @@ func (s *Settings) DurableData() []backup.Entry {
 		{Name: token.UsesName, How: backup.Linked, What: "when each token was used last"},
 		{Name: SessionDir, How: backup.Left, What: "sessions of browsers, unless `session.dir` names another directory",
 			Reason: "people sign in again; a restore must not bring back a session that was ended"},
+		{Name: answersDir, How: backup.Left, What: "answers of the last hour under idempotency keys of operations " +
+			"that create no job; those of several servers are in the shared directory",
+			Reason: "what they report may not be in the backup"},
 		{Name: grantsName, How: backup.Linked, What: "which tokens, users and enrolment tokens the audit log has"},
 		{Name: anchorsName, How: backup.Linked, What: "anchors of the histories with their time stamps"},
 		{Name: CheckpointsName, How: backup.Late, What: "signed checkpoints of the histories"},

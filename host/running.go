@@ -215,6 +215,7 @@ func (r *Server) hostOf(s *Settings, logs *joblog.Logs) *module.Host {
 // openServer makes the server. It adds to its options the settings and the maintenance of the data.
 func (r *Server) openServer(s *Settings, o *server.Options) error {
 	o.Lives, o.Storage, o.Alive, o.Version, o.Log = s.Lives(), r.space, r.serves, build.Version(), r.Log
+	o.Answers = filepath.Join(r.Shared, answersDir)
 	o.Presence, o.Entries = r.store.Presence, r.store.Histories
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
 	o.Metrics, o.MetricsElsewhere, o.ReasonsRequired = r.metrics, s.MetricsListen != "", s.ReasonsRequired()

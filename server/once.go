@@ -6,88 +6,11 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/kept"
 )
-
-// Bounds of the answers that are kept for repetitions. What creates a job has its key in the record instead.
-const (
-	onceFor     = time.Hour
-	onceAnswers = 10_000
-	onceBytes   = 32 << 20 // of the bodies of all; when there are more, the oldest are forgotten
-)
-
-// digest is a SHA-256.
-type digest = [sha256.Size]byte
-
-// once is the answer to a request with an idempotency key.
-type once struct {
-	at   time.Time
-	sum  digest        // of the request
-	done chan struct{} // closed when the answer is complete
-
-	answer // that of a success; the others are not kept
-}
-
-// onces are answers by sender, operation and key. The zero value is ready.
-type onces struct {
-	mu    sync.Mutex // guards the rest
-	by    map[digest]*once
-	order []digest // the oldest first; it may have some that were removed
-	bytes int
-}
-
-// begin returns the answer under a name, and whether the caller has to make it: it calls end then.
-func (o *onces) begin(name, sum digest, now time.Time) (one *once, first bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.forget(now)
-	if one = o.by[name]; one != nil {
-		return one, false
-	}
-	if o.by == nil {
-		o.by = map[digest]*once{}
-	}
-	one = &once{at: now, sum: sum, done: make(chan struct{}), answer: answer{header: http.Header{},
-		status: http.StatusOK}}
-	o.by[name] = one
-	o.order = append(o.order, name)
-	return one, true
-}
-
-// end completes an answer. One that is not kept is made again by the next request.
-func (o *onces) end(name digest, one *once, keep bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if keep && o.by[name] == one {
-		o.bytes += one.body.Len()
-	} else if o.by[name] == one {
-		delete(o.by, name)
-	}
-	close(one.done)
-}
-
-// forget removes the oldest answers. The caller has locked mu.
-func (o *onces) forget(now time.Time) {
-	for len(o.order) > 0 {
-		one := o.by[o.order[0]]
-		if one != nil {
-			select {
-			case <-one.done:
-			default:
-				return // it is being made
-			}
-			if now.Sub(one.at) < onceFor && len(o.by) < onceAnswers && o.bytes < onceBytes {
-				return
-			}
-			o.bytes -= one.body.Len()
-			delete(o.by, o.order[0])
-		}
-		o.order = o.order[1:]
-	}
-}
 
 // recorder records an answer. Deadlines are those of the connection.
 type recorder struct {
@@ -99,7 +22,8 @@ type recorder struct {
 func (r recorder) Unwrap() http.ResponseWriter { return r.to }
 
 // once handles a request of a route that is carried out once under an idempotency key: a repetition by the same sender
-// gets the answer of the first one, with 200 in place of 201. A refused request is carried out again.
+// gets the answer of the first one, with 200 in place of 201. A refused request is carried out again, and one whose
+// server ended before it had kept the answer.
 func (s *Server) once(route *Route, w http.ResponseWriter, r *http.Request) error {
 	if !route.IO.Once {
 		return route.Handle(w, r)
@@ -119,41 +43,55 @@ func (s *Server) once(route *Route, w http.ResponseWriter, r *http.Request) erro
 	who, _ := Who(r.Context())
 	name := sha256.Sum256([]byte(who.Name + "\n" + r.Method + "\n" + r.URL.Path + "\n" + key))
 	sum := sha256.Sum256([]byte(r.URL.RawQuery + "\n" + string(body)))
-	for {
-		one, first := s.onces.begin(name, sum, time.Now())
-		if first {
-			return s.carryOut(route, name, one, w, r)
-		}
-		select {
-		case <-one.done:
-		case <-r.Context().Done():
-			return r.Context().Err()
-		}
-		if one.sum != sum {
-			return job.Errorf(job.Conflict, "request", "", "this idempotency key was used for another request: choose "+
-				"another key, or repeat the request as it was")
-		}
-		if one.begun {
-			w.Header().Set("Idempotency-Replayed", "true")
-			if one.status == http.StatusCreated {
-				return one.write(w, http.StatusOK)
-			}
-			return one.write(w, one.status)
-		}
+	one, held, err := s.kept.Begin(r.Context(), name, time.Now())
+	switch {
+	case err != nil && r.Context().Err() != nil:
+		return r.Context().Err()
+	case err != nil:
+		return job.Errorf(job.Unavailable, "request", "", "the answer under an idempotency key cannot be kept: %w",
+			s.full(err))
+	case held != nil:
+		return s.carryOut(route, held, sum, w, r)
+	case !bytes.Equal(one.Request, sum[:]):
+		return job.Errorf(job.Conflict, "request", "", "this idempotency key was used for another request: choose "+
+			"another key, or repeat the request as it was")
 	}
+	w.Header().Set("Idempotency-Replayed", "true")
+	again := answer{header: one.Header, status: one.Status}
+	if one.Status == http.StatusCreated {
+		again.status = http.StatusOK
+	}
+	again.body.Write(one.Body)
+	return again.write(w, again.status)
+}
+
+// full is the error of a full disk, if that is why a file cannot be written.
+func (s *Server) full(err error) error {
+	if s.Storage == nil {
+		return err
+	}
+	return s.Storage.Full(err)
 }
 
 // carryOut has the handler make an answer, which is kept if it is a success.
-func (s *Server) carryOut(route *Route, name digest, one *once, w http.ResponseWriter, r *http.Request) error {
+func (s *Server) carryOut(route *Route, held *kept.Held, sum kept.Sum, w http.ResponseWriter, r *http.Request) error {
 	made := answer{header: http.Header{}, status: http.StatusOK}
-	keep := false
-	defer func() { s.onces.end(name, one, keep) }()
+	done := false
+	defer func() {
+		if !done {
+			held.Drop()
+		}
+	}()
 	if err := route.Handle(recorder{&made, w}, r); err != nil {
 		maps.Copy(w.Header(), made.header)
 		return err
 	}
-	if keep = made.status < 300; keep {
-		made.begun, one.answer = true, made
+	if done = made.status < 300; done {
+		err := held.Keep(&kept.Answer{At: time.Now(), Request: sum[:], Status: made.status, Header: made.header,
+			Body: made.body.Bytes()})
+		if err != nil { // what was requested is done
+			s.Log.Error("an answer under an idempotency key could not be kept", "path", r.URL.Path, "error", err)
+		}
 	}
 	return made.write(w, made.status)
 }

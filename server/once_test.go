@@ -89,6 +89,28 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+// TestOnceElsewhere: a repetition gets the answer of the first request from another server of the directory, as after a
+// restart, with its headers and status. The control is a server with another directory.
+func TestOnceElsewhere(t *testing.T) {
+	s, dir := &things{}, t.TempDir()
+	ask := func(dir string) (*http.Response, string) {
+		w := servertest.Open(t, func(o *server.Options) { o.Answers = dir }, nil, s.part)
+		r := w.Request(http.MethodPost, "/api/v1/things/a", `{"keys":[],"note":"x"}`)
+		r.Header.Set("Idempotency-Key", "k")
+		return w.Ask(r)
+	}
+	first, text := ask(dir)
+	again, same := ask(dir)
+	if first.StatusCode != 201 || again.StatusCode != 200 || text != same || s.made.Load() != 1 ||
+		again.Header.Get("Content-Type") != first.Header.Get("Content-Type") ||
+		again.Header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("%s %s, then %s %s", first.Status, text, again.Status, same)
+	}
+	if other, text := ask(t.TempDir()); other.StatusCode != 201 || s.made.Load() != 2 {
+		t.Errorf("control: %s %s", other.Status, text)
+	}
+}
+
 // TestOnceAtOnce: a repetition that comes while the first request is carried out waits for its answer.
 func TestOnceAtOnce(t *testing.T) {
 	s := &things{came: make(chan struct{}, 9), hold: make(chan struct{})}

@@ -3,12 +3,15 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +24,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/hub"
 	"github.com/stagepost/stagepost/server/identity"
+	"github.com/stagepost/stagepost/server/kept"
 	"github.com/stagepost/stagepost/server/problem"
 	"github.com/stagepost/stagepost/server/session"
 	"github.com/stagepost/stagepost/server/transfer"
@@ -59,6 +63,9 @@ type Options struct {
 	Requests     int            // requests of one owner of tokens at once; defaults to 1024
 	PollAgain    time.Duration  // between claims of a long poll for what no change reports; defaults to 1 s
 	Log          *slog.Logger   // defaults to none
+	// directory of the answers under idempotency keys of operations that create no job, which servers of one store
+	// share; defaults to one of the server's own, which it removes
+	Answers string
 
 	// Workers lists the workers of applications that do not claim over the API; defaults to none.
 	Workers func() []api.WorkerInfo
@@ -111,7 +118,7 @@ type Server struct {
 	leases    *leases
 	registry  *workers.Registry
 	announced announced
-	onces     onces
+	kept      *kept.Answers
 	watching  atomic.Int64 // open event streams
 	uploads   transfer.Uploads
 	requests  *session.Quota
@@ -156,6 +163,9 @@ func New(o Options) *Server {
 		registry: workers.New(o.Engine.Clock().Now),
 		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams",
 			max(1, o.Watchers/4))}
+	if s.kept = (&kept.Answers{Dir: o.Answers}); o.Answers == "" {
+		s.kept.Dir = filepath.Join(os.TempDir(), "stagepost-answers-"+rand.Text())
+	}
 	s.rates, s.refusals = newRates(&o), newRefusals(time.Now)
 	s.description = sync.OnceValue(func() []byte {
 		text, err := json.Marshal(Describe(s.all))
@@ -186,6 +196,11 @@ func New(o Options) *Server {
 func (s *Server) Close() {
 	s.close()
 	s.hub.Close()
+	if s.Answers == "" {
+		if err := os.RemoveAll(s.kept.Dir); err != nil {
+			s.Log.Warn("temporary files of the server remain", "error", err)
+		}
+	}
 	for _, p := range s.parts {
 		if p.Close != nil {
 			p.Close()
