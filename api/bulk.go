@@ -18,6 +18,7 @@ type Bulk struct {
 	Tag      string              `json:"tag,omitempty"`
 	Causes   []string            `json:"causes,omitempty"`
 	Worker   string              `json:"worker,omitempty"` // claimed by a worker whose name begins with it
+	Words    string              `json:"words,omitempty"`  // text whose words the jobs have, the last may be a beginning
 	Ended    *bool               `json:"ended,omitempty"`  // no filter on its own
 	Before   time.Time           `json:"before,omitzero"`  // last changed before
 
@@ -28,6 +29,12 @@ type Bulk struct {
 	Key      string          `json:"key,omitempty"`      // idempotency key
 	Expect   *int            `json:"expect,omitempty"`   // number of jobs that match; required except for a preview
 	Confirm  bool            `json:"confirm,omitempty"`  // the operator accepts what the event loses
+}
+
+// BulkFilters are the parameters of the list of jobs that a bulk has, too. The others are the idempotency key of a job,
+// and those that do not select.
+func BulkFilters() []string {
+	return []string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause", "worker", "words", "ended"}
 }
 
 // BulkPreview is what a bulk would meet.

@@ -245,8 +245,7 @@ func actsOn(pages []server.Link, filter url.Values) (all []server.Link) {
 	q := maps.Clone(filter)
 	maps.DeleteFunc(q, func(name string, v []string) bool { return len(v) == 0 || name == "order" || name == "limit" })
 	for name := range q {
-		if !slices.Contains([]string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause", "worker",
-			"ended"}, name) {
+		if !slices.Contains(api.BulkFilters(), name) {
 			return nil
 		}
 	}

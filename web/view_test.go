@@ -304,6 +304,7 @@ func TestJobsFilters(t *testing.T) {
 	for query, want := range map[string]string{
 		"kind=letter&ended=false&order=oldest&limit=7": "/bulk?ended=false&kind=letter",
 		"worker=w&ended=false":                         "/bulk?ended=false&worker=w",
+		"words=maps+of&state=Sent":                     "/bulk?state=Sent&words=maps+of",
 		"ended=false":                                  "", // it is too little of a filter
 		"kind=letter&key=k":                            "", // the page does not take it
 		"kind=letter&floor=2":                          "",

@@ -13,17 +13,17 @@ func About(j *job.Job) (title, object, page string) {
 	if j.Kind != Kind || json.Unmarshal(j.Spec, &r) != nil {
 		return "", "", ""
 	}
-	words := []string{string(r.Event)}
+	parts := []string{string(r.Event)}
 	for _, k := range r.Kinds {
-		words = append(words, string(k))
+		parts = append(parts, string(k))
 	}
 	for _, s := range r.States {
-		words = append(words, string(s))
+		parts = append(parts, string(s))
 	}
-	for _, text := range []string{r.Group, r.Owner, r.Tag, string(r.Parent)} {
+	for _, text := range []string{r.Group, r.Owner, r.Tag, string(r.Parent), r.Worker, r.Words} {
 		if text != "" {
-			words = append(words, text)
+			parts = append(parts, text)
 		}
 	}
-	return strings.Join(words, " "), "", ""
+	return strings.Join(parts, " "), "", ""
 }

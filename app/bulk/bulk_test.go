@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -376,6 +377,55 @@ func TestBulkPriority(t *testing.T) {
 	})
 }
 
+// wordless is a store that finds no jobs by words.
+type wordless struct{ job.Store }
+
+func (w wordless) Properties() job.Properties {
+	p := w.Store.Properties()
+	p.Words = false
+	return p
+}
+
+// TestBulkByWords: a bulk acts on the jobs with its words, of which pages may have none. A store that has no index of
+// words refuses it. The control is a bulk that has no words.
+func TestBulkByWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _ := shelf(t, nil, 0, 2)
+		w := open(t, store, Options{Page: 2}, false)
+		var want []job.ID
+		for _, words := range []string{"Maps of Crete", "Maps of Malta", "Plans of Crete", "maps, CRETÉ!"} {
+			j, err := w.e.Submit(t.Context(), engine.Order{Kind: "test.parcel", Words: []string{words}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(words, "Malta") && !strings.Contains(words, "Plans") {
+				want = append(want, j.ID)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		r := Request{Words: "maps Cre", Event: lc.Reprioritize, Priority: ptr(7), Note: "exhibition", Actor: "ann",
+			Expect: ptr(2)}
+		if p, err := w.Preview(t.Context(), r); err != nil || p.Count != 2 {
+			t.Errorf("%+v, %v", p, err)
+		}
+		j, got := w.run(r)
+		if got.Done != 2 || w.acts(want[0], j.ID) != 1 || w.acts(want[1], j.ID) != 1 {
+			t.Errorf("%+v", got)
+		}
+		w.stop()
+		w = open(t, wordless{store}, Options{}, false)
+		defer w.stop()
+		if _, err := w.Preview(t.Context(), r); job.KindOf(err) != job.Refused ||
+			!strings.Contains(err.Error(), "no index of words") {
+			t.Errorf("without words: %v", err)
+		}
+		r.Words, r.Kinds = "", []job.Kind{"test.parcel"}
+		if p, err := w.Preview(t.Context(), r); err != nil || p.Count != 6 {
+			t.Errorf("control: %+v, %v", p, err)
+		}
+	})
+}
+
 func TestInvalidRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, _ := shelf(t, nil, 0, 0)
@@ -400,6 +450,9 @@ func TestInvalidRequests(t *testing.T) {
 			"no value":         {func(r *Request) { r.Event = lc.Reprioritize }, "requires a value"},
 			"value too large":  {func(r *Request) { r.Event, r.Priority = lc.Reprioritize, ptr(100) }, "0..99"},
 			"long group":       {func(r *Request) { r.Group = strings.Repeat("x", 5000) }, "group"},
+			"no word":          {func(r *Request) { r.Words = " -- " }, "no word"},
+			"many words":       {func(r *Request) { r.Words = strings.Repeat("maps ", 17) }, "at most 16 words"},
+			"long words":       {func(r *Request) { r.Words = strings.Repeat("x", 5000) }, "words"},
 			"many causes":      {func(r *Request) { r.Causes = make([]string, 101) }, "more than"},
 		} {
 			r := retry(1)

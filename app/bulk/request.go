@@ -7,6 +7,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/job/words"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -25,9 +26,9 @@ const (
 func (a *App) check(r *Request) error {
 	wrong := func(format string, args ...any) error { return job.Errorf(job.Invalid, "bulk", "", format, args...) }
 	if len(r.Kinds)+len(r.States)+len(r.Outcomes)+len(r.Causes) == 0 &&
-		r.Group+r.Owner+string(r.Parent)+r.Tag+r.Worker == "" && r.Before.IsZero() {
-		return wrong("a filter is required: kinds, states, outcomes, group, owner, parent, tag, causes, worker or " +
-			"before")
+		r.Group+r.Owner+string(r.Parent)+r.Tag+r.Worker+r.Words == "" && r.Before.IsZero() {
+		return wrong("a filter is required: kinds, states, outcomes, group, owner, parent, tag, causes, worker, " +
+			"words or before")
 	}
 	for name, n := range map[string]int{"kinds": len(r.Kinds), "states": len(r.States), "outcomes": len(r.Outcomes),
 		"causes": len(r.Causes)} {
@@ -36,10 +37,13 @@ func (a *App) check(r *Request) error {
 		}
 	}
 	for name, text := range map[string]string{"group": r.Group, "owner": r.Owner, "parent": string(r.Parent),
-		"tag": r.Tag, "worker": r.Worker} {
+		"tag": r.Tag, "worker": r.Worker, "words": r.Words} {
 		if len(text) > maxText {
 			return wrong("%s is longer than %d bytes", name, maxText)
 		}
+	}
+	if err := a.checkWords(r); err != nil {
+		return err
 	}
 	for _, c := range r.Causes {
 		if c == "" || len(c) > maxText {
@@ -56,6 +60,22 @@ func (a *App) check(r *Request) error {
 		return wrong("the note is longer than %d bytes", maxNote)
 	}
 	return a.checkEvent(r)
+}
+
+// checkWords refuses words by which the store finds no jobs.
+func (a *App) checkWords(r *Request) error {
+	if r.Words == "" {
+		return nil
+	}
+	sought := words.Sought(r.Words)
+	if len(sought) == 0 {
+		return job.Errorf(job.Invalid, "bulk", "", "words has no word: %.40q", r.Words)
+	}
+	if p := a.engine.Store().Properties(); !p.Words {
+		return job.Errorf(job.Refused, "bulk", "", "a store of kind %s has no index of words: choose the jobs by "+
+			"other filters, such as owner and group", p.Name)
+	}
+	return (&job.Query{Words: sought}).Check()
 }
 
 // checkEvent refuses kinds, states and events that no selected lifecycle has.
@@ -100,14 +120,14 @@ func (a *App) checkEvent(r *Request) error {
 
 // states lists the states of lifecycles for a message.
 func states(lives []*lifecycle.Table) string {
-	var words []string
+	var all []string
 	for _, t := range lives {
 		for _, s := range t.Stages() {
-			words = append(words, string(s.State))
+			all = append(all, string(s.State))
 		}
 	}
-	slices.Sort(words)
-	return strings.Join(slices.Compact(words), ", ")
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ", ")
 }
 
 // lives returns the lifecycles of the named kinds, or of all kinds of the engine except bulks.
@@ -141,7 +161,7 @@ func query(r *Request, before time.Time, n int) job.Query {
 	}
 	return job.Query{
 		Kinds: r.Kinds, States: r.States, Outcomes: r.Outcomes, Group: r.Group, Owner: r.Owner, Parent: r.Parent,
-		Tag: r.Tag, Causes: r.Causes, Worker: r.Worker, Ended: r.Ended,
+		Tag: r.Tag, Causes: r.Causes, Worker: r.Worker, Words: words.Sought(r.Words), Ended: r.Ended,
 		Before: before, Oldest: true, Limit: n,
 	}
 }

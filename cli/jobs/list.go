@@ -17,7 +17,7 @@ import (
 type Filter struct {
 	Kinds, states, outcomes []string
 	group, owner, parent    string
-	key, tag, words         string
+	key, tag, words, worker string
 	causes                  []string
 	open, ended, oldest     bool
 	Pages                   cli.Pages
@@ -82,16 +82,17 @@ func (f *Filter) BindWhich(cmd *cobra.Command) {
 	fl.StringVar(&f.parent, "parent", "", "only the jobs of this batch")
 	fl.StringVar(&f.tag, "tag", "", "only with this tag, such as queue=ingest or place=main")
 	fl.StringSliceVar(&f.causes, "cause", nil, "only with this cause, such as network or disk-full")
+	fl.StringVar(&f.worker, "worker", "", "only jobs that a worker whose name begins so has claimed")
+	fl.StringVar(&f.words, "words", "", "only with these words in the title, the creator, a local id or the name of a "+
+		"file; the last may be a beginning")
+	fl.BoolVar(&f.open, "open", false, "only jobs that have not ended")
+	fl.BoolVar(&f.ended, "ended", false, "only jobs that have ended")
 }
 
 func (f *Filter) Bind(cmd *cobra.Command) {
 	f.BindWhich(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&f.key, "key", "", "only with this idempotency key")
-	fl.StringVar(&f.words, "words", "", "only with these words in the title, the creator, a local id or the name of a "+
-		"file; the last may be a beginning")
-	fl.BoolVar(&f.open, "open", false, "only jobs that have not ended")
-	fl.BoolVar(&f.ended, "ended", false, "only jobs that have ended")
 	fl.BoolVar(&f.oldest, "oldest", false, "oldest first")
 	f.Pages.Bind(cmd, 50)
 }
@@ -99,7 +100,7 @@ func (f *Filter) Bind(cmd *cobra.Command) {
 // Query gives the query of the filters; the flags of pages are no part of it.
 func (f *Filter) Query() (job.Query, error) {
 	q := job.Query{Group: f.group, Owner: f.owner, Parent: job.ID(f.parent), Key: f.key, Tag: f.tag, Causes: f.causes,
-		Oldest: f.oldest, Words: strings.Fields(f.words)}
+		Worker: f.worker, Oldest: f.oldest, Words: strings.Fields(f.words)}
 	if f.open && f.ended {
 		return q, cli.Usagef("either --open or --ended")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/client"
@@ -79,10 +80,14 @@ it is. The exit code is 5 if no job was changed.`,
 
 // request makes the request of the flags.
 func (b *bulkFlags) request(cmd *cobra.Command, e lifecycle.Event) (client.Bulk, error) {
-	if !slices.ContainsFunc([]string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause",
-		"before"}, cmd.Flags().Changed) {
-		return client.Bulk{}, cli.Usagef("it needs a filter: --kind, --state, --outcome, --group, --owner, " +
-			"--parent, --tag, --cause or --before")
+	alone := []string{"before"} // open and ended are no filter on their own
+	for _, name := range api.BulkFilters() {
+		if name != "ended" {
+			alone = append(alone, name)
+		}
+	}
+	if !slices.ContainsFunc(alone, cmd.Flags().Changed) {
+		return client.Bulk{}, cli.Usagef("it needs a filter: --%s or --%s", strings.Join(alone[1:], ", --"), alone[0])
 	}
 	q, err := b.Query()
 	if err != nil {
@@ -90,7 +95,7 @@ func (b *bulkFlags) request(cmd *cobra.Command, e lifecycle.Event) (client.Bulk,
 	}
 	r := client.Bulk{
 		Kinds: q.Kinds, States: q.States, Outcomes: q.Outcomes, Group: q.Group, Owner: q.Owner, Parent: q.Parent,
-		Tag: q.Tag, Causes: q.Causes,
+		Tag: q.Tag, Causes: q.Causes, Worker: q.Worker, Words: strings.Join(q.Words, " "), Ended: q.Ended,
 		Event: e, Note: b.note, Actor: cli.Whoami(b.actor), Confirm: b.confirm,
 	}
 	if b.before != "" {

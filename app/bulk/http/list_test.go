@@ -49,7 +49,8 @@ func TestActsOnTheListedJobs(t *testing.T) {
 	}
 	w.Post(engine.Order{Group: "maps"})
 	claim("coach")
-	open := w.Post(engine.Order{Group: "maps", Key: "k", Owner: "ann", Tags: []string{"floor=2"}}).ID
+	open := w.Post(engine.Order{Group: "maps", Key: "k", Owner: "ann", Tags: []string{"floor=2"},
+		Words: []string{"Maps of Crete"}}).ID
 	w.Post(engine.Order{Group: "atlases"})
 
 	read := func(path string) string {
@@ -68,7 +69,7 @@ func TestActsOnTheListedJobs(t *testing.T) {
 		"cause": {"cause=paper", 1}, "group": {"group=maps", 3}, "owner": {"owner=ann", 1},
 		"tag": {"tag=floor%3D2", 1}, "parent": {"parent=" + string(open), 0}, "worker": {"worker=coach", 1},
 		"ended": {"group=maps&ended=false", 2}, "key": {"group=maps&key=k", none},
-		"words": {"group=maps&words=folio", none},
+		"words": {"words=Crete", 1}, "words and more": {"words=of+Cr&group=maps", 1}, "no word": {"words=atlas", 0},
 		"order": {"group=maps&order=oldest", 3}, "limit": {"group=maps&limit=1", 3},
 		"brief": {"group=maps&brief=true", 3}, "ended=true": {"group=maps&ended=true", 1},
 		"ended alone": {"ended=true", none}, "no filter": {"", none},

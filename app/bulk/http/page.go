@@ -19,9 +19,6 @@ import (
 //go:embed pages
 var files embed.FS
 
-// filters are the parameters of the list of jobs that a bulk takes, too. Those of web.actsOn are the same.
-var filters = []string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause", "worker", "ended"}
-
 // pageView is what the page about a bulk that is to be started shows.
 type pageView struct {
 	Filters []filter
@@ -53,7 +50,7 @@ func (s *Handlers) page(r *http.Request) (*web.Frame, error) {
 	}
 	p := server.Params(r)
 	q := url.Values{}
-	for _, name := range filters {
+	for _, name := range api.BulkFilters() {
 		if values := p.All(name); len(values) > 0 {
 			q[name] = values
 		}
@@ -109,7 +106,7 @@ func (s *Handlers) named(r *http.Request, v *pageView) error {
 // viewPage makes the page without its preview.
 func viewPage(kinds web.Catalog, q url.Values, chosen string) pageView {
 	v := pageView{List: web.With("/jobs", q)}
-	for _, name := range filters {
+	for _, name := range api.BulkFilters() {
 		for _, value := range q[name] {
 			v.Filters = append(v.Filters, filter{name, value})
 		}
@@ -143,7 +140,7 @@ func bulkOf(q url.Values) (b api.Bulk, err error) {
 		return q.Get(name)
 	}
 	b = api.Bulk{Group: single("group"), Owner: single("owner"), Parent: job.ID(single("parent")), Tag: single("tag"),
-		Causes: q["cause"], Worker: single("worker")}
+		Causes: q["cause"], Worker: single("worker"), Words: single("words")}
 	if text := single("ended"); text != "" && err == nil {
 		var ended bool
 		if ended, err = strconv.ParseBool(text); err != nil {
@@ -169,7 +166,7 @@ func (s *Handlers) start(r *http.Request, form *web.Form) (to, done string, err 
 		return "", "", err
 	}
 	q := url.Values{}
-	for _, name := range filters {
+	for _, name := range api.BulkFilters() {
 		if values := form.All(name); len(values) > 0 {
 			q[name] = values
 		}

@@ -27,7 +27,7 @@ func (s *Handlers) routes() []server.Route {
 			IO: openapi.IO{Out: api.BulkResult{}}},
 		web.WithinGroups(web.PageRoute("/bulk", server.Operator,
 			"A page that previews what an event does to all jobs of a query, with a form that does it.",
-			openapi.Query(append([]string{"event"}, filters...)...), s.pages.Show("bulk.html", s.page))),
+			openapi.Query(append([]string{"event"}, api.BulkFilters()...)...), s.pages.Show("bulk.html", s.page))),
 		web.WithinGroups(web.FormRoute("/bulk", server.Operator, "Starts a bulk as the form of the page asks.",
 			s.pages.Post(s.start))),
 	}
