@@ -47,7 +47,24 @@ type Checkpoints struct {
 
 	mu      sync.Mutex // guards the rest
 	failure error      // of the last round
+	state   CheckpointState
 }
+
+// CheckpointState is how the signing of checkpoints goes on.
+type CheckpointState struct {
+	Covered  time.Time // a checkpoint has all that was committed until then; zero: there is none
+	Failures int64     // rounds that failed since the start
+}
+
+// State returns the state, and whether this process makes the rounds: while another server leads, its state counts.
+func (c *Checkpoints) State() (s CheckpointState, leads bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state, c.o.Leads()
+}
+
+// Every is the time between rounds.
+func (c *Checkpoints) Every() time.Duration { return c.o.Every }
 
 // NewCheckpoints makes the signer of checkpoints.
 func NewCheckpoints(o CheckpointOptions) *Checkpoints {
@@ -67,6 +84,11 @@ func NewCheckpoints(o CheckpointOptions) *Checkpoints {
 // Run signs checkpoints until ctx ends, the first one at once. A failed round is repeated earlier. While another server
 // leads there are no rounds.
 func (c *Checkpoints) Run(ctx context.Context) {
+	if last, err := c.Last(); err == nil {
+		c.mu.Lock()
+		c.state.Covered = last.Made
+		c.mu.Unlock()
+	}
 	for ctx.Err() == nil {
 		pause := min(takeOver, c.o.Every)
 		if c.o.Leads() {
@@ -86,6 +108,7 @@ func (c *Checkpoints) Run(ctx context.Context) {
 
 // Round signs a checkpoint if a history or the audit log has grown since the last one.
 func (c *Checkpoints) Round(ctx context.Context) error {
+	begun := c.o.Now()
 	err := c.sign(ctx, change{})
 	if ctx.Err() != nil || errors.Is(err, dirlock.Err) { // another server signs
 		return nil
@@ -95,7 +118,11 @@ func (c *Checkpoints) Round(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.failure = err
+	if c.failure = err; err != nil {
+		c.state.Failures++
+	} else {
+		c.state.Covered = begun
+	}
 	return err
 }
 

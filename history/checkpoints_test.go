@@ -295,6 +295,53 @@ func TestFailedAppend(t *testing.T) {
 	s.good(s.text(), s.public())
 }
 
+// TestCheckpointState: the time until which checkpoints have everything advances with each round that succeeds, also if
+// there is nothing to sign, and stays when one fails, which is counted. A restarted server begins with the time of the
+// file, and one that does not lead has no time.
+func TestCheckpointState(t *testing.T) {
+	s := newSigned(t)
+	c := s.checkpoints()
+	state := func(covered time.Time, failures int64) {
+		t.Helper()
+		got, leads := c.State()
+		if !got.Covered.Equal(covered) || got.Failures != failures || !leads || c.Every() != time.Hour {
+			t.Errorf("got %+v, leads %t", got, leads)
+		}
+	}
+	state(time.Time{}, 0)
+	s.from.grow("tst_1", "create", s.now)
+	must(t, c.Round(t.Context()))
+	first := s.now
+	state(first, 0)
+	s.now = s.now.Add(time.Hour)
+	must(t, c.Round(t.Context())) // nothing has grown
+	state(s.now, 0)
+	idle := s.now
+	s.now = s.now.Add(time.Hour)
+	s.from.grow("tst_1", "begin", s.now)
+	must(t, os.Rename(s.key, s.key+".away"))
+	for n := range int64(2) {
+		if c.Round(t.Context()) == nil {
+			t.Error("control: signed without a key")
+		}
+		state(idle, n+1)
+	}
+	must(t, os.Rename(s.key+".away", s.key))
+	must(t, c.Round(t.Context()))
+	state(s.now, 2)
+	last, err := c.Last()
+	must(t, err)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	c = s.checkpoints()
+	c.Run(ended) // as at a start, before the first round
+	state(last.Made, 0)
+	c.o.Leads = func() bool { return false }
+	if _, leads := c.State(); leads {
+		t.Error("it leads")
+	}
+}
+
 // TestShortenedFile: a file that lost checkpoints while the server ran is not continued.
 func TestShortenedFile(t *testing.T) {
 	s := newSigned(t)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -20,6 +21,20 @@ import (
 	"github.com/stagepost/stagepost/host/stores"
 	"github.com/stagepost/stagepost/job"
 )
+
+// metricsOf returns the metrics of a server.
+func metricsOf(t *testing.T, r *Server) string {
+	t.Helper()
+	answer, err := http.Get(r.URL + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
 
 // holdAll enters a hold in the audit log of a server.
 func holdAll(t *testing.T, r *Server, why string) {
@@ -114,6 +129,11 @@ func TestServerCheckpoints(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = r.Stop() })
 	_ = r.signed.Round(t.Context())
+	if text := metricsOf(t, r); !strings.Contains(text, "stagepost_checkpoint_last_timestamp_seconds") ||
+		!strings.Contains(text, "stagepost_checkpoint_failures_total") ||
+		strings.Contains(text, "stagepost_checkpoint_failures_total 0") {
+		t.Errorf("no failure is counted:\n%s", text)
+	}
 	api, err := client.New(r.URL, client.Options{})
 	if err != nil {
 		t.Fatal(err)

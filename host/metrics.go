@@ -35,6 +35,13 @@ func (r *Server) bindMetrics() {
 	if r.anchors != nil {
 		from.Anchors = func() (time.Time, time.Duration) { return r.anchors.State().Stamped, r.anchors.Every() }
 	}
+	if r.signed != nil {
+		from.Checkpoints = func() metrics.Checkpoints {
+			state, leads := r.signed.State()
+			return metrics.Checkpoints{Leads: leads, Covered: state.Covered, Every: r.signed.Every(),
+				Failures: state.Failures}
+		}
+	}
 	if r.store.Retries != nil {
 		from.More = append(from.More, storeGauges(r.store))
 	}

@@ -65,6 +65,9 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 		Watching: func() int { return 5 },
 		Backups:  func() (time.Time, time.Duration) { return time.Unix(7, 0), time.Hour },
 		Anchors:  func() (time.Time, time.Duration) { return time.Unix(8, 0), time.Hour },
+		Checkpoints: func() metrics.Checkpoints {
+			return metrics.Checkpoints{Leads: true, Covered: time.Unix(10, 0), Every: time.Hour, Failures: 3}
+		},
 		Workers: func(context.Context) ([]api.WorkerInfo, error) {
 			return []api.WorkerInfo{{Name: "lab-1", Where: "api", State: api.WorkerSilent,
 				Running: []job.ID{"let_1"}}}, nil

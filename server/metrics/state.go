@@ -33,9 +33,19 @@ type Sources struct {
 	Backups func() (last time.Time, every time.Duration)
 	// the newest time stamp of the histories, and the time between them; nil leaves them out
 	Anchors func() (last time.Time, every time.Duration)
-	More    []Source                                        // of applications
-	Disks   func() map[string]string                        // directories by the name of what lies there
-	Space   func(dir string) (free, total int64, err error) // defaults to asking the file system
+	// until when the checkpoints have all histories, and the rounds that failed; nil leaves them out
+	Checkpoints func() Checkpoints
+	More        []Source                                        // of applications
+	Disks       func() map[string]string                        // directories by the name of what lies there
+	Space       func(dir string) (free, total int64, err error) // defaults to asking the file system
+}
+
+// Checkpoints is how the signing of checkpoints of the histories goes on.
+type Checkpoints struct {
+	Leads    bool      // this server signs; otherwise only the failures count
+	Covered  time.Time // a checkpoint has all that was committed until then; zero: there is none
+	Every    time.Duration
+	Failures int64
 }
 
 // Source has gauges of an application. Collect is called when the metrics are read.
@@ -77,6 +87,7 @@ type state struct {
 	stalled, frozen              *prometheus.Desc
 	backup, interval             *prometheus.Desc
 	anchored, anchors            *prometheus.Desc
+	signed, signs, unsigned      *prometheus.Desc // checkpoints
 	waiting, watching            *prometheus.Desc
 	workers, silent              *prometheus.Desc
 	pending, due, age            *prometheus.Desc
@@ -109,6 +120,10 @@ func newState(o Options) *state {
 			"Moment of the newest time stamp of the histories, as a Unix time; 0: there is none."),
 		anchors: NewGauge("anchor_interval_seconds",
 			"Time between time stamps of the histories; 0: there is no time-stamp authority."),
+		signed: NewGauge("checkpoint_last_timestamp_seconds", "Until when a signed checkpoint has all entries of "+
+			"histories, as a Unix time; 0: there is none. Of the server that leads."),
+		signs:    NewGauge("checkpoint_interval_seconds", "Time between checkpoints. Of the server that leads."),
+		unsigned: NewGauge("checkpoint_failures_total", "Checkpoints of the histories that could not be signed."),
 		waiting:  NewGauge("commit_queue", "Operations that wait for the store's commit loop."),
 		watching: NewGauge("event_streams", "Open event streams."),
 		workers: NewGauge("workers", "Workers that are known to the server, by where they work (server, api, agent) "+
@@ -131,7 +146,8 @@ func newState(o Options) *state {
 func (s *state) Describe(c chan<- *prometheus.Desc) {
 	all := []*prometheus.Desc{
 		s.jobs, s.claimed, s.bytes, s.oldest, s.holds, s.slots, s.used, s.stalled, s.frozen, s.backup, s.interval,
-		s.anchored, s.anchors, s.waiting, s.watching, s.workers, s.silent, s.pending, s.due, s.age, s.free, s.size,
+		s.anchored, s.anchors, s.signed, s.signs, s.unsigned, s.waiting, s.watching, s.workers, s.silent, s.pending,
+		s.due, s.age, s.free, s.size,
 	}
 	for _, source := range s.sources.Load().More {
 		all = append(all, source.Gauges...)
@@ -179,6 +195,14 @@ func (s *state) Collect(c chan<- prometheus.Metric) {
 		last, every := from.Anchors()
 		put(s.anchored, max(0, float64(last.UnixMilli())/1000))
 		put(s.anchors, every.Seconds())
+	}
+	if from.Checkpoints != nil {
+		k := from.Checkpoints()
+		if k.Leads {
+			put(s.signed, max(0, float64(k.Covered.UnixMilli())/1000))
+			put(s.signs, k.Every.Seconds())
+		}
+		c <- prometheus.MustNewConstMetric(s.unsigned, prometheus.CounterValue, float64(k.Failures))
 	}
 	if from.Waiting != nil {
 		put(s.waiting, float64(from.Waiting()))
