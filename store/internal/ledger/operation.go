@@ -25,12 +25,11 @@ func (l *Ledger) schedule(n int) {
 			l.queue.Drop(w.Before)
 			continue
 		}
-		l.queue.Put(w.Before, w.After)
-		c := w.Chain
-		if c != nil && !w.After.Ended && l.queue.CanChain(w.After.ID, w.Before == nil, c, w.At) {
-			waiting := *w.After
+		if w.Chain == nil || w.After.Ended {
+			l.queue.Put(w.Before, w.After)
+		} else if l.queue.Chain(w.Before, w.After, w.Chain, w.At) {
 			w.Grant()
-			l.queue.Put(&waiting, w.After)
+			l.queue.Granted(w.After)
 		}
 	}
 }

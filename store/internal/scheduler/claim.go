@@ -68,12 +68,34 @@ func ids(entries []*entry) []job.ID {
 	return ids
 }
 
-// CanChain reports whether the job, which waits in its lane, may be claimed out of turn by the worker that moved it:
-// no hold or limit applies, the worker has the labels, and no job of better priority could be granted; with inTurn, no
+// Chain is Put for a job that has not ended and whose worker requests the claim of its next state. It reports whether
+// the worker may have it; the caller then calls Granted. In between the claim that it had keeps its position.
+func (q *Queue) Chain(before, after *job.Job, c *job.Chain, now time.Time) bool {
+	q.chaining = true
+	q.Put(before, after)
+	q.chaining = false
+	e := q.entry(after.ID)
+	if q.canChain(e, before == nil, c, now) {
+		return true
+	}
+	if !e.claimed {
+		q.dropClaim(e)
+	}
+	return false
+}
+
+// Granted applies the claim that Chain allowed.
+func (q *Queue) Granted(claimed *job.Job) {
+	e := q.entry(claimed.ID)
+	q.tallied(tallyKey{e.lane.KindState, e.lane.group}).claimed++
+	q.move(e, claimed)
+}
+
+// canChain reports whether a job, which waits in its lane, may be claimed out of turn by the worker that moved it: no
+// hold or limit applies, the worker has the labels, and no job of better priority could be granted; with inTurn, no
 // other job at all.
-func (q *Queue) CanChain(id job.ID, inTurn bool, c *job.Chain, now time.Time) bool {
-	e := q.entry(id)
-	if e == nil || e.claimed {
+func (q *Queue) canChain(e *entry, inTurn bool, c *job.Chain, now time.Time) bool {
+	if e.claimed {
 		return false
 	}
 	from := []job.KindState{e.lane.KindState}

@@ -200,12 +200,14 @@ func (q *Queue) renewClaim(e *entry, until int64, worker string) {
 	case e.claims != nil && e.claims.worker == worker && e.until == until:
 		return
 	case e.claims != nil && e.claims.worker == worker:
-		e.until = until
-		heap.Fix(&e.lane.times.claimed, int(e.held))
+		if e.until = until; until < e.ends { // a later end is of interest when the earlier one has come: see Overdue
+			e.ends = until
+			heap.Fix(&e.lane.times.claimed, int(e.held))
+		}
 		return
 	}
 	q.dropClaim(e)
-	e.until = until
+	e.until, e.ends = until, until
 	q.addClaim(e, worker)
 }
 
@@ -256,7 +258,17 @@ func (q *Queue) Overdue(now time.Time, kinds []job.Kind, n int) (ids []job.ID) {
 		return true
 	}
 	of := func(t *times) {
-		t.claimed.each(at, func(e *entry) bool { return add(e, lost(e)) })
+		var extended []*entry
+		t.claimed.each(at, func(e *entry) bool {
+			if e.until > at {
+				extended = append(extended, e)
+			}
+			return add(e, lost(e))
+		})
+		for _, e := range extended {
+			e.ends = e.until
+			heap.Fix(&t.claimed, int(e.held))
+		}
 		t.timers.each(at, func(e *entry) bool { return add(e, !lost(e)) })
 	}
 	if len(kinds) == 0 {

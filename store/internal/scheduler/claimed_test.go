@@ -207,3 +207,107 @@ func TestOverdueOfKind(t *testing.T) {
 		}
 	}
 }
+
+// TestExtendedClaims: a claim that was extended is not overdue at its former end, at which it is visited once, and is
+// overdue at its present one. One that was shortened is overdue at once.
+func TestExtendedClaims(t *testing.T) {
+	const n = 100
+	c := &claims{q: New()}
+	for i := range n {
+		c.jobs = append(c.jobs, job.Job{ID: job.ID(fmt.Sprint("j", i)), Number: int64(i + 1), Kind: "k",
+			Position: lifecycle.Position{State: "A"}, Entered: start})
+		c.q.Put(nil, &c.jobs[i])
+	}
+	claim := func(i, until int) {
+		j := c.jobs[i]
+		j.Worker, j.Until = "w", start.Add(time.Duration(until)*time.Second)
+		c.put(i, j)
+	}
+	for i := range n {
+		claim(i, 10)
+	}
+	for i := range n - 1 {
+		claim(i, 30)
+	}
+	overdue := func(at int) (jobs int, visits int64) {
+		before := c.q.Visits()
+		jobs = len(c.q.Overdue(start.Add(time.Duration(at)*time.Second), nil, 2*n))
+		return jobs, c.q.Visits() - before
+	}
+	if jobs, visits := overdue(10); jobs != 1 || visits != n {
+		t.Errorf("at the former end: %d overdue, %d visits; want the one that was not extended, and all visited", jobs, visits)
+	}
+	if jobs, visits := overdue(11); jobs != 1 || visits != 1 {
+		t.Errorf("after it: %d overdue, %d visits; want 1 and 1", jobs, visits)
+	}
+	claim(0, 5)
+	if jobs, _ := overdue(11); jobs != 2 {
+		t.Errorf("after one was shortened: %d overdue, want 2", jobs)
+	}
+	if jobs, _ := overdue(30); jobs != n {
+		t.Errorf("at the present end: %d overdue, want %d", jobs, n)
+	}
+}
+
+// TestChainedClaims: a worker that moves a job keeps its claim if it may have the next state, also under another name.
+// Otherwise the claim has ended.
+func TestChainedClaims(t *testing.T) {
+	for _, c := range []struct {
+		name, worker string
+		hold         bool
+		want         string // the worker that has the job afterwards
+	}{
+		{"granted", "w", false, "w"},
+		{"granted to another worker", "v", false, "v"},
+		{"held", "w", true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q := New()
+			j := job.Job{ID: "j", Number: 1, Kind: "k", Position: lifecycle.Position{State: "A"}, Entered: start}
+			q.Put(nil, &j)
+			claimed := j
+			claimed.Worker, claimed.Until = "w", start.Add(time.Minute)
+			q.Put(&j, &claimed)
+			if c.hold {
+				q.SetHolds([]job.Hold{{Scope: job.Scope{State: "B"}}})
+			}
+			moved := j
+			moved.State = "B"
+			chained := q.Chain(&claimed, &moved, &job.Chain{Worker: c.worker}, start)
+			if chained == c.hold {
+				t.Fatalf("whether the worker may have the next state: %t", chained)
+			}
+			if chained {
+				next := moved
+				next.Worker, next.Until = c.worker, start.Add(time.Hour)
+				q.Granted(&next)
+			}
+			for _, worker := range []string{"v", "w"} {
+				var want []Claimed
+				if worker == c.want {
+					want = []Claimed{{"j", 1}}
+				}
+				if got := q.ClaimedBy(worker, "k", 0, 1, 9); !slices.Equal(got, want) {
+					t.Errorf("claims of %s: %v, want %v", worker, got, want)
+				}
+			}
+			want := job.Tally{Kind: "k", State: "B", Jobs: 1}
+			if chained {
+				want.Claimed = 1
+			}
+			if got := q.Tally(); !slices.Equal(got, []job.Tally{want}) {
+				t.Errorf("tally %v, want %v", got, want)
+			}
+			end := 0
+			if chained {
+				end = 1
+			}
+			if got := q.Overdue(start.Add(time.Hour), nil, 9); len(got) != end {
+				t.Errorf("%v are overdue at the end of the claim, want %d", got, end)
+			}
+			if got := q.Overdue(start.Add(time.Minute), nil, 9); len(got) > 0 {
+				t.Errorf("%v are overdue at the end of the claim of the state before", got)
+			}
+		})
+	}
+}

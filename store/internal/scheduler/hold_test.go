@@ -63,7 +63,7 @@ func TestHeldBatchIsPassedOnce(t *testing.T) {
 				holds = nil
 			}
 			q.SetHolds(holds)
-			if !q.CanChain(jobs[1].ID, true, &job.Chain{}, c.now) == c.give {
+			if !q.canChain(q.entry(jobs[1].ID), true, &job.Chain{}, c.now) == c.give {
 				t.Errorf("whether the next one may be claimed: want %t", c.give)
 			}
 			want := 0

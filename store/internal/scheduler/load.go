@@ -42,6 +42,7 @@ func (q *Queue) Load(j *job.Job) {
 	case e.claimed:
 		l.claim(1)
 		e.until = micro(j.Until)
+		e.ends = e.until
 		q.addClaim(e, j.Worker)
 	case e.due != 0:
 		q.delayed.Push(e)

@@ -37,6 +37,7 @@ type Queue struct {
 	sets       map[string]*tagSet  // by their text
 	suspect    map[*entry]struct{} // unclaimed suspects, all in lanes of suspects
 	last       *entry              // that was found last, or nil
+	chaining   bool                // the claim of the job that is put may go on
 	limits     map[job.Kind][]*limit
 	given      map[job.Kind]*givenLimits // of the last claim with limits of the kind
 	claims     int64                     // number of claims and chains
@@ -92,6 +93,7 @@ type entry struct {
 	due      int64 // 0: at once
 	timer    int64 // 0: none
 	until    int64 // of the claim
+	ends     int64 // by which the claimed ones are ordered: until, or an earlier end that the claim had
 	lane     *lane
 	claims   *workerClaims // that it is among, or nil
 	aside    *hold         // by which the entry is set aside, or nil
@@ -145,9 +147,14 @@ func (q *Queue) Put(before, after *job.Job) {
 		q.enter(e, q.laneOf(q.key(e, after)), after)
 		return
 	}
-	key, from := q.key(e, after), e.lane
+	q.move(e, after)
+}
+
+// move puts an entry into the lane of its job.
+func (q *Queue) move(e *entry, j *job.Job) {
+	key, from := q.key(e, j), e.lane
 	if from.laneKey == key {
-		q.stay(e, after)
+		q.stay(e, j)
 		return
 	}
 	q.leave(e)
@@ -158,7 +165,7 @@ func (q *Queue) Put(before, after *job.Job) {
 			from.next = to
 		}
 	}
-	q.enter(e, to, after)
+	q.enter(e, to, j)
 }
 
 // entry returns the entry of a job that has not ended, or nil. Most operations ask for the same job several times.
@@ -256,10 +263,11 @@ func (q *Queue) enter(e *entry, l *lane, j *job.Job) {
 // arrange adds an entry to what its lane and its times order. A claim that goes on, as that of a job in its next state,
 // keeps its position among the claims.
 func (q *Queue) arrange(e *entry, j *job.Job) {
-	if e.claimed {
+	switch {
+	case e.claimed:
 		e.lane.claim(1)
 		q.renewClaim(e, micro(j.Until), j.Worker)
-	} else {
+	case !q.chaining:
 		q.dropClaim(e)
 	}
 	switch {

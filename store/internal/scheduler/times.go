@@ -8,7 +8,7 @@ import (
 
 // times order the jobs of a kind by the ends of their claims, and by those of their times in their states.
 type times struct {
-	claimed byTime // those that are claimed
+	claimed byTime // those that are claimed, by the end of the claim or an earlier one that it had
 	timers  byTime // by Expires
 }
 
@@ -17,7 +17,7 @@ func (q *Queue) timesOf(k job.Kind) *times {
 	t := q.times[k]
 	if t == nil {
 		t = &times{
-			claimed: byTime{key: func(e *entry) int64 { return e.until }, at: func(e *entry) *int32 { return &e.held }},
+			claimed: byTime{key: func(e *entry) int64 { return e.ends }, at: func(e *entry) *int32 { return &e.held }},
 			timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int32 { return &e.tick }},
 		}
 		q.times[k] = t
