@@ -89,6 +89,7 @@ func (r *Run) takes(ctx context.Context, e lifecycle.Event, b *job.Blocker) erro
 func (r *Run) begin() *transition {
 	t := transitions.Get().(*transition)
 	t.begin(r.work, &r.job, r.Now())
+	t.Known = &r.job
 	return t
 }
 

@@ -47,6 +47,10 @@ type Change struct {
 	Spawn  []Created // children to create; an existing one (by ID) is unchanged. Refused if the change ends the job
 	Tasks  []Task    // replaced by name
 	Outbox []Message
+
+	// The record as the caller has it, or nil. The record of the answer may share memory with it: Spec, Data, Tags and
+	// Requires that are the same.
+	Known *Job `json:"-"`
 }
 
 // Require are further conditions at the time of the commit.

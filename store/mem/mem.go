@@ -102,7 +102,7 @@ func do[T any](s *Store, ctx context.Context, op func() (T, error)) (T, error) {
 
 // Create is part of job.Store.
 func (s *Store) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, error) {
-	return do(s, ctx, func() ([]job.Job, error) { return ledger.Owned(s.ledger.Create((*records)(s), jobs)) })
+	return do(s, ctx, func() ([]job.Job, error) { return ledger.Owned(s.ledger.Create((*records)(s), jobs, nil)) })
 }
 
 // Get is part of job.Store.
@@ -172,9 +172,7 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 	return do(s, ctx, func() ([]job.Result, error) {
 		results := answers.Take(len(changes))
 		err := s.ledger.Commit((*records)(s), changes, results)
-		for i := range results {
-			results[i].Job.Own()
-		}
+		answers.Own(results, changes)
 		return results, err
 	})
 }

@@ -11,8 +11,9 @@ import (
 
 // Create is part of job.Store.
 func (s *Store) Create(ctx context.Context, jobs ...job.Created) (created []job.Job, err error) {
+	memory := answers.TakeRecords(len(jobs))
 	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
-		created, err = l.Create(s.records, jobs)
+		created, err = l.Create(s.records, jobs, memory[:0])
 		return err
 	})
 	return orNone(ledger.Owned(created, err))
@@ -47,9 +48,7 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 		}
 	}
 	err := s.send(ctx, o)
-	for i := range results {
-		results[i].Job.Own()
-	}
+	answers.Own(results, changes)
 	return orNone(results, err)
 }
 

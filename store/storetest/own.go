@@ -68,6 +68,13 @@ func ownRecords(w *harness) {
 	check("overdue")
 	spoil(w.must(job.Change{Job: j.ID, Epoch: claimed[0].Epoch, Keep: true, At: w.now()}))
 	check("commit")
+	known := w.get(j.ID)
+	spoil(w.must(job.Change{Job: j.ID, Epoch: claimed[0].Epoch, Keep: true, At: w.now(), Known: &known}))
+	check("a commit by a caller that has the record")
+	spoil(known)
+	answer := w.must(job.Change{Job: j.ID, Epoch: claimed[0].Epoch, Keep: true, At: w.now(), Known: &known})
+	same(w, "the answer to a caller that has another record", []string{string(answer.Data), string(answer.Spec),
+		answer.Tags[0]}, want)
 	refused, _ := w.commit(job.Change{Job: j.ID, Version: 99, At: w.now()})
 	spoil(refused)
 	check("a refused commit")

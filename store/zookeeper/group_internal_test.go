@@ -37,7 +37,7 @@ func newJob(id string) job.Created {
 func creations(ctx context.Context, jobs ...job.Created) (calls []*call, errs []error) {
 	errs = make([]error, len(jobs))
 	for i := range jobs {
-		calls = append(calls, newCall(ctx, func(r *records) { _, errs[i] = r.ledger.Create(r, jobs[i:i+1]) }))
+		calls = append(calls, newCall(ctx, func(r *records) { _, errs[i] = r.ledger.Create(r, jobs[i:i+1], nil) }))
 	}
 	return calls, errs
 }

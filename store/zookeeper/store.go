@@ -46,7 +46,7 @@ const perMulti = 64
 
 // Create is part of job.Store.
 func (s *Store) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, error) {
-	return do(s, ctx, func(r *records) ([]job.Job, error) { return ledger.Owned(r.ledger.Create(r, jobs)) })
+	return do(s, ctx, func(r *records) ([]job.Job, error) { return ledger.Owned(r.ledger.Create(r, jobs, nil)) })
 }
 
 // Get is part of job.Store.

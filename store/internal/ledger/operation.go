@@ -56,18 +56,21 @@ func (l *Ledger) write(r Records) error {
 	return nil
 }
 
-// Create is part of job.Store.
-func (l *Ledger) Create(r Records, jobs []job.Created) ([]job.Job, error) {
+// Create is part of job.Store. It appends the records to created, which it returns.
+func (l *Ledger) Create(r Records, jobs []job.Created, created []job.Job) ([]job.Job, error) {
 	l.begin().Create(jobs)
 	if err := l.read(r); err != nil {
 		return nil, err
 	}
-	created, err := rules.Create(&l.writes, jobs)
+	all, err := rules.Create(&l.writes, jobs)
 	if err != nil {
 		return nil, err
 	}
 	l.schedule(0)
-	return values(created), l.write(r)
+	for _, j := range all {
+		created = append(created, *j)
+	}
+	return created, l.write(r)
 }
 
 // Commit is part of job.Store. It puts the result of each change into results.
