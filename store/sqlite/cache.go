@@ -10,6 +10,9 @@ type entry struct {
 
 	made, data uint32 // checksums of its parts
 	open       bool   // the open record of the log has it
+
+	in   int64 // number of the generation that has its copy, 0: of none
+	slot int   // of its copy there
 }
 
 // cache keeps the records that the loop used last, in two generations. When the young one is full, the old one is
@@ -19,7 +22,10 @@ type cache struct {
 	size       int
 	ended      []job.ID // by the operations since age
 	last       *entry   // that was found last, or nil: an operation asks for its record several times
+	free       []*entry // of records that have ended: their memory is used again
 }
+
+const mostFree = mostOps
 
 func newCache(size int) *cache {
 	return &cache{young: map[job.ID]*entry{}, old: map[job.ID]*entry{}, size: size}
@@ -40,6 +46,17 @@ func (c *cache) get(id job.ID) *entry {
 	return e
 }
 
+// entry returns memory for a new record.
+func (c *cache) entry() *entry {
+	last := len(c.free) - 1
+	if last < 0 {
+		return new(entry)
+	}
+	e := c.free[last]
+	c.free = c.free[:last]
+	return e
+}
+
 func (c *cache) put(e *entry) { c.young[e.job.ID], c.last = e, e }
 
 // changed records a new state of a record: one that has ended is not used again soon.
@@ -54,6 +71,9 @@ func (c *cache) changed(e *entry) {
 func (c *cache) age() {
 	c.last = nil
 	for _, id := range c.ended {
+		if e := c.young[id]; e != nil && len(c.free) < mostFree {
+			c.free = append(c.free, e)
+		}
 		delete(c.young, id)
 		delete(c.old, id)
 	}

@@ -21,6 +21,7 @@ type generation struct {
 	holds      map[job.Scope]*job.Hold // nil for a released one
 	touched    []*entry                // of the open record, each once, instead of jobs
 
+	number   int64    // of the generation, from 1: each one that replaces another has the next
 	contents [][]byte // of the records
 	memory   memory   // of contents
 	bytes    int      // of contents
@@ -49,7 +50,8 @@ func newGeneration() *generation { return generationLike(&generation{}) }
 // generationLike returns an empty generation with space for as much as another one has.
 func generationLike(g *generation) *generation {
 	return &generation{
-		jobs: make(map[job.ID]*entry, len(g.jobs)), rows: make(map[int64]*entry, len(g.rows)),
+		number: g.number + 1,
+		jobs:   make(map[job.ID]*entry, len(g.jobs)), rows: make(map[int64]*entry, len(g.rows)),
 		contents: make([][]byte, 0, len(g.contents)),
 		tasks:    map[int64][]job.Task{}, keys: map[string][]keyRow{},
 		messages: map[string]job.Message{}, holds: map[job.Scope]*job.Hold{},
@@ -85,13 +87,19 @@ func (g *generation) reusable() bool {
 	return g.bytes <= 2*manyUnsaved && !g.events.sparse() && !g.entries.sparse()
 }
 
-// put copies an entry.
+// put copies an entry, which notes where its copy is: most are changed several times while a generation grows.
 func (g *generation) put(e *entry) {
-	c := g.jobs[e.job.ID]
-	if c == nil {
-		c = g.entries.next()
-		g.jobs[e.job.ID], g.rows[e.n] = c, c
+	if e.in != g.number {
+		if c := g.jobs[e.job.ID]; c != nil {
+			e.slot = c.slot
+		} else {
+			e.slot = g.entries.n
+			c = g.entries.next()
+			g.jobs[e.job.ID], g.rows[e.n] = c, c
+		}
+		e.in = g.number
 	}
+	c := g.entries.at(e.slot)
 	*c = *e
 	c.open = false
 }

@@ -3,9 +3,12 @@ package sqlite
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // publishJobs publishes records of one job and one history entry each, all of the same round.
@@ -114,5 +117,117 @@ func TestMemory(t *testing.T) {
 	}
 	if total > 8*bufferBytes {
 		t.Errorf("%d buffers of %d bytes for copies of %d", len(m.buffers), total, 5*bufferBytes)
+	}
+}
+
+// TestCopiesOfAnEntry: each generation has one copy of an entry, as it was last published there, whatever memory it has
+// and wherever the entry was read.
+func TestCopiesOfAnEntry(t *testing.T) {
+	const n = 2 * chunkLength
+	o, from := &overlay{fresh: newGeneration()}, newGeneration()
+	entries := make([]*entry, n)
+	for i := range entries {
+		entries[i] = &entry{n: int64(i + 1), job: job.Job{ID: job.ID(fmt.Sprint("tst_", i))}}
+	}
+	publish := func(round int64, some []*entry) {
+		for _, e := range some {
+			e.job.Version = round
+			from.touched = append(from.touched, e)
+			o.publish(from, []byte("row"), uint64(round), numbers{})
+			from.clear()
+		}
+	}
+	check := func(g *generation, version int64, some []*entry) {
+		t.Helper()
+		if g.entries.n != len(some) || len(g.jobs) != len(some) || len(g.rows) != len(some) {
+			t.Fatalf("%d copies of %d entries", g.entries.n, len(some))
+		}
+		for _, e := range some {
+			byID, byRow := g.jobs[e.job.ID], g.rows[e.n]
+			if byID == nil || byID != byRow || byID.job.ID != e.job.ID || byID.job.Version != version {
+				t.Fatalf("%s: %+v, %+v; want version %d", e.job.ID, byID, byRow, version)
+			}
+		}
+	}
+	publish(1, entries)
+	publish(2, entries)
+	check(o.fresh, 2, entries)
+	first, _ := o.take()
+	some := slices.Clone(entries[n/2:])
+	slices.Reverse(some)
+	publish(3, some)
+	check(o.applying, 2, entries)
+	check(o.fresh, 3, some)
+	v := o.view()
+	for i, e := range some {
+		if some[i] = v.job(e.job.ID); i%2 == 0 { // after the entry has left the cache
+			some[i].in, some[i].slot = 0, 0 // as read from the database
+		}
+	}
+	v.close()
+	publish(4, some)
+	check(o.fresh, 4, some)
+	o.applied()
+	o.take()
+	if o.fresh != first {
+		t.Fatal("the memory of the first generation is not used again")
+	}
+	copy(entries[n/2:], some)
+	slices.Reverse(entries)
+	publish(5, entries)
+	check(o.applying, 4, some)
+	check(o.fresh, 5, entries)
+}
+
+// TestMemoryOfEndedEntries: the memory of a record that has ended is used for a new one. What others have of the record
+// stays as it was.
+func TestMemoryOfEndedEntries(t *testing.T) {
+	s := openStore(t, t.TempDir(), Options{applyAfter: time.Hour})
+	end := func(ids ...string) {
+		t.Helper()
+		var changes []job.Change
+		for _, id := range ids {
+			changes = append(changes, job.Change{Job: job.ID(id), Version: 1, Event: "end", Ended: true,
+				To: lifecycle.Position{State: "Z"}, By: lifecycle.Worker, At: time.Now()})
+		}
+		results, err := s.Commit(t.Context(), changes...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range results {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	create(t, s, "tst_1")
+	end("tst_1")
+	if n := len(s.records.cache.free); n != 1 {
+		t.Fatalf("the memory of %d entries is free, want that of the one that has ended", n)
+	}
+	memory := s.records.cache.free[0]
+	create(t, s, "tst_2")
+	if e := s.records.cache.young["tst_2"]; e != memory {
+		t.Error("the memory of the first record is not used again")
+	}
+	for range 2 { // in the overlay, in the database
+		for _, id := range []job.ID{"tst_1", "tst_2"} {
+			j, err := s.Get(t.Context(), id)
+			if err != nil || j.ID != id || j.Ended != (id == "tst_1") {
+				t.Errorf("%s: %+v, %v", id, j, err)
+			}
+		}
+		if err := s.applier.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var many []string
+	for i := range mostFree + 10 {
+		many = append(many, fmt.Sprintf("tst_%d", i+3))
+	}
+	create(t, s, many...)
+	end(many...)
+	if n := len(s.records.cache.free); n != mostFree {
+		t.Errorf("the memory of %d entries is free, want that of %d", n, mostFree)
 	}
 }

@@ -66,6 +66,7 @@ func (o *overlay) take() (g *generation, more bool) {
 		if next == nil {
 			next = generationLike(o.fresh)
 		}
+		next.number = o.fresh.number + 1 // of the spare one too
 		o.applying, o.fresh, o.spare = o.fresh, next, nil
 	}
 	return o.applying, false

@@ -166,7 +166,8 @@ func (r *records) insertJob(j *job.Job) error {
 	if err := r.try(r.view(j.Kind)); err != nil {
 		return err
 	}
-	e := &entry{n: r.nextRow, last: r.nextEvent, job: *j, made: sumMade(r.nextRow, j), data: sumData(j.Data)}
+	e := r.cache.entry()
+	*e = entry{n: r.nextRow, last: r.nextEvent, job: *j, made: sumMade(r.nextRow, j), data: sumData(j.Data)}
 	if err := r.try(r.insert(e, parent)); err != nil {
 		return err
 	}
