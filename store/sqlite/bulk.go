@@ -52,12 +52,12 @@ func (r *records) know(k *rules.Known, id job.ID, key rules.Key) {
 	if key == (rules.Key{}) && k.Has(id) {
 		return
 	}
-	e, err := r.entry(id)
+	e, err := r.find(id)
 	switch {
-	case err == nil:
-		k.Add(&e.job)
-	case job.KindOf(err) != job.NotFound:
+	case err != nil:
 		k.AddUnreadable(id, key, err)
+	case e != nil:
+		k.Add(&e.job)
 	}
 }
 

@@ -350,7 +350,7 @@ func TestOneRecordReadsOneState(t *testing.T) {
 	s := openStore(t, t.TempDir(), unapplied())
 	create(t, s, "tst_1")
 	err := s.doAs(t.Context(), writesRecords, func(*ledger.Ledger) error {
-		_, err := s.records.entry("tst_none")
+		_, err := s.records.entry("none") // an id without a prefix is searched for
 		wantKind(t, "get of a job that is not there", err, job.NotFound)
 		if err := s.applier.flush(t.Context()); err != nil || !s.overlay.empty() {
 			t.Errorf("after a flush the overlay is empty: %t, %v", s.overlay.empty(), err)

@@ -19,6 +19,7 @@ type records struct {
 	c         *conn.Conn
 	names     *names
 	cache     *cache
+	newIDs    newIDs
 	stmts     transacting
 	direct    target            // the database
 	front     *front            // the log in front of it; nil without one
@@ -89,12 +90,25 @@ func (r *records) saveMove(n int64, m move) error {
 	return s.Run()
 }
 
-// errNoJob is what each new job is not found with: it is made once.
+// errNoJob is what a job is not found with: it is made once.
 var errNoJob = errors.New("there is no such job")
 
+// entry returns the record of a job, or kind NotFound.
 func (r *records) entry(id job.ID) (*entry, error) {
+	e, err := r.find(id)
+	if e == nil && err == nil {
+		return nil, &job.Error{Op: "get", Kind: job.NotFound, ID: id, Err: errNoJob}
+	}
+	return e, err
+}
+
+// find returns the record of a job, nil if there is none.
+func (r *records) find(id job.ID) (*entry, error) {
 	if e := r.cache.get(id); e != nil {
 		return e, nil
+	}
+	if isNew, err := r.newIDs.isNew(id, r.highestID); isNew || err != nil {
+		return nil, r.try(err)
 	}
 	if f := r.logging(); f != nil {
 		e, err := f.entry(id)
@@ -112,11 +126,8 @@ func (r *records) entry(id job.ID) (*entry, error) {
 	s := r.reads.byID
 	s.Text(1, string(id))
 	row, err := s.Step()
-	if err != nil {
+	if !row || err != nil {
 		return nil, r.try(err)
-	}
-	if !row {
-		return nil, &job.Error{Op: "get", Kind: job.NotFound, ID: id, Err: errNoJob}
 	}
 	defer s.Reset()
 	e, err := r.names.getRow(s)
@@ -173,6 +184,7 @@ func (r *records) insertJob(j *job.Job) error {
 	}
 	r.nextRow++
 	r.cache.put(e)
+	r.newIDs.add(j.ID)
 	if f := r.logging(); f != nil && j.Key != "" {
 		f.pending.keys[j.Key] = append(f.pending.keys[j.Key], keyRow{j.Kind, j.Owner, j.ID, e.n})
 	}

@@ -12,7 +12,7 @@ type target struct {
 }
 
 // reading are the loop's prepared statements that read.
-type reading struct{ byID, keyed, message, due, topic, pending *conn.Stmt }
+type reading struct{ byID, highest, keyed, message, due, topic, pending *conn.Stmt }
 
 // statement is a prepared statement that writes rows of one kind, or adds them to a record of the log.
 type statement interface {
@@ -35,7 +35,8 @@ type writing struct {
 
 func (r *reading) prepare(c *conn.Conn) error {
 	return prepare(c, map[**conn.Stmt]string{
-		&r.byID: selectRow + "WHERE m.id = ?",
+		&r.byID:    selectRow + "WHERE m.id = ?",
+		&r.highest: "SELECT max(id) FROM job_made WHERE id >= ?1 AND id < ?2",
 		&r.keyed: "SELECT m.id FROM job_key k JOIN job_made m ON m.n = k.n WHERE k.key = ? AND k.kind = ? AND " +
 			"k.owner = ?",
 		&r.message: selectMessage + "WHERE key = ?",
