@@ -132,13 +132,16 @@ func (n *names) bindNow(s statement, e *entry) error {
 	s.Int(24, j.Seq)
 	s.Int(25, e.last)
 	s.Blob(26, j.Head[:])
+	if err := n.bindTags(s, 27, j.Tags); err != nil {
+		return err
+	}
 	if j.Bytes == 0 {
 		s.Null(28)
 	} else {
 		s.Int(28, j.Bytes)
 	}
 	s.Int(29, e.sumRecord())
-	return n.bindTags(s, 27, j.Tags)
+	return nil
 }
 
 // bindMade binds the immutable fields of a job.

@@ -79,9 +79,17 @@ type Row struct {
 	count  int
 	values []byte
 	at     [mostParameters]struct{ from, to int } // of each value in values
+	next   int                                    // number of values that were bound in their order; -1: in another
 }
 
-func (r *Row) begin(i int) { r.at[i-1].from = len(r.values) }
+func (r *Row) begin(i int) {
+	r.at[i-1].from = len(r.values)
+	if i == r.next+1 {
+		r.next = i
+	} else {
+		r.next = -1
+	}
+}
 
 func (r *Row) end(i int) { r.at[i-1].to = len(r.values) }
 
@@ -95,6 +103,7 @@ func (r *Row) Int(i int, v int64) {
 // Null binds NULL.
 func (r *Row) Null(i int) {
 	r.begin(i)
+	r.values = append(r.values, null)
 	r.end(i)
 }
 
@@ -128,23 +137,35 @@ func (r *Row) Blob(i int, v []byte) {
 
 // Run adds the row to the group. It never fails.
 func (r *Row) Run() error {
+	b := append(r.group.content, byte(r.kind))
+	if r.next == r.count { // most rows
+		b = binary.AppendUvarint(b, uint64(len(r.values)))
+		b = append(b, r.values...)
+	} else {
+		b = r.reordered(b)
+	}
+	r.group.content = b
+	r.group.rows++
+	r.values, r.next = r.values[:0], 0
+	clear(r.at[:r.count])
+	return nil
+}
+
+// reordered appends the size and the values of a row in their order, NULL for those that are not bound.
+func (r *Row) reordered(b []byte) []byte {
 	size := 0
 	for i := range r.count {
 		size += max(1, r.at[i].to-r.at[i].from)
 	}
-	b := binary.AppendUvarint(append(r.group.content, byte(r.kind)), uint64(size))
+	b = binary.AppendUvarint(b, uint64(size))
 	for i := range r.count {
 		if v := r.at[i]; v.to > v.from {
 			b = append(b, r.values[v.from:v.to]...)
 		} else {
 			b = append(b, null)
 		}
-		r.at[i] = struct{ from, to int }{}
 	}
-	r.group.content = b
-	r.group.rows++
-	r.values = r.values[:0]
-	return nil
+	return b
 }
 
 // view is a string of the same bytes, without a copy.
