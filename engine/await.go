@@ -20,6 +20,8 @@ type waiter struct {
 	seen []job.Job  // records of hints that are not checked yet, oldest first
 	read bool       // read the record: there was a hint without one
 	one  [1]job.Job // the memory of the first of seen: most waiters get no more
+
+	waited bool // since before the last round of checks; the engine's mu guards it
 }
 
 // mostSeen is how many unchecked records a waiter keeps. Beyond it the oldest are dropped: the waiter may miss a state
@@ -54,37 +56,45 @@ func (w *waiter) reads() {
 
 // free ends the use of a waiter that gets no more hints.
 func (w *waiter) free() {
-	w.done, w.seen, w.read, w.one = nil, nil, false, [1]job.Job{}
+	w.done, w.seen, w.read, w.waited, w.one = nil, nil, false, false, [1]job.Job{}
 	waiters.Put(w)
 }
 
-// check returns the first unchecked record for which done returns true. read states that the record must be read.
-func (w *waiter) check() (j job.Job, found, read bool) {
+// check reports whether done returns true for an unchecked record, and puts the first such into j. read states that
+// the record must be read.
+func (w *waiter) check(j *job.Job) (found, read bool) {
 	w.mu.Lock()
 	seen, read := w.seen, w.read
 	w.seen, w.read = nil, false
 	w.mu.Unlock()
 	for i := range seen {
 		if w.done(&seen[i]) {
-			seen[i].Own() // the store has the data of a hint, too
-			return seen[i], true, false
+			*j = seen[i]
+			j.Own() // the store has the data of a hint, too
+			return true, false
 		}
 	}
-	return job.Job{}, false, read
+	return false, read
 }
 
 // Await waits until done returns true for the job, and returns the record. done is called in the caller's goroutine and
 // may call the engine.
-func (e *Engine) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
+func (e *Engine) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (j job.Job, err error) {
+	err = e.awaitNow(ctx, id, done, &j)
+	return j, err
+}
+
+// awaitNow is Await. It puts the record into j.
+func (e *Engine) awaitNow(ctx context.Context, id job.ID, done func(*job.Job) bool, j *job.Job) error {
 	w := e.wait(id, done, false)
 	defer e.unwait(id, w)
 	defer e.watchWhileStopped()()
 	w.reads()
-	return e.await(ctx, id, w)
+	return e.await(ctx, id, w, j)
 }
 
 // Complete submits a job and waits for its end.
-func (e *Engine) Complete(ctx context.Context, o Order) (job.Job, error) {
+func (e *Engine) Complete(ctx context.Context, o Order) (j job.Job, err error) {
 	if o.ID == "" && e.workOf(o.Kind) != nil {
 		o.ID = job.ID(e.workOf(o.Kind).Prefix + "_" + e.ulid(e.clock.Now()))
 		o.fresh = true
@@ -92,38 +102,69 @@ func (e *Engine) Complete(ctx context.Context, o Order) (job.Job, error) {
 	w := e.wait(o.ID, ended, true)
 	defer e.unwait(o.ID, w)
 	defer e.watchWhileStopped()()
-	j, err := e.Submit(ctx, o)
-	switch {
+	switch err = e.submitOne(ctx, &o, &j); {
 	case err != nil || j.Ended:
-		return j, err
 	case j.ID != o.ID: // an earlier submission with the same key
-		return e.Await(ctx, j.ID, w.done)
+		err = e.awaitNow(ctx, j.ID, w.done, &j)
+	default:
+		err = e.await(ctx, j.ID, w, &j)
 	}
-	return e.await(ctx, j.ID, w)
+	return j, err
 }
 
-// await waits for the hints of a waiter. Hints can be lost, so it also reads the record at intervals.
-func (e *Engine) await(ctx context.Context, id job.ID, w *waiter) (job.Job, error) {
-	poll := time.NewTicker(max(e.options.Sweep, time.Second))
-	defer poll.Stop()
+// await waits for the hints of a waiter, and reads the record when [Engine.recheck] requests it. It puts the record
+// into j.
+func (e *Engine) await(ctx context.Context, id job.ID, w *waiter, j *job.Job) error {
 	for {
 		select {
 		case <-w.woken:
-			switch j, found, read := w.check(); {
-			case found:
-				return j, nil
-			case !read:
-				continue
-			}
-		case <-poll.C:
 		case <-ctx.Done():
-			return job.Job{}, &job.Error{Op: "await", Kind: job.Unavailable, ID: id, Err: ctx.Err()}
+			*j = job.Job{}
+			return &job.Error{Op: "await", Kind: job.Unavailable, ID: id, Err: ctx.Err()}
 		}
-		if j, err := e.store.Get(ctx, id); err != nil || w.done(&j) {
-			return j, err
+		found, read := w.check(j)
+		if read {
+			var err error
+			if found, err = e.read(ctx, id, w, j); err != nil {
+				return err
+			}
+		}
+		if found {
+			return nil
 		}
 	}
 }
+
+// read reads the record, and puts it into j if done returns true for it.
+func (e *Engine) read(ctx context.Context, id job.ID, w *waiter, j *job.Job) (found bool, err error) {
+	now, err := e.store.Get(ctx, id)
+	if err != nil || w.done(&now) {
+		*j = now
+		return true, err
+	}
+	return false, nil
+}
+
+// recheck makes the calls read their records that have waited since the last round, because hints can be lost. While
+// calls wait there are rounds at intervals; one timer for all of them costs a call nothing.
+func (e *Engine) recheck() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, all := range e.waiters {
+		for _, w := range all {
+			if w.waited {
+				w.reads()
+			}
+			w.waited = true
+		}
+	}
+	if e.rechecks = len(e.waiters) > 0; e.rechecks {
+		e.recheckLater()
+	}
+}
+
+// recheckLater begins the interval to the next round.
+func (e *Engine) recheckLater() { time.AfterFunc(max(e.options.Sweep, time.Second), e.recheck) }
 
 // ended is the condition of [Engine.Complete].
 func ended(j *job.Job) bool { return j.Ended }
@@ -138,6 +179,10 @@ func (e *Engine) wait(id job.ID, done func(*job.Job) bool, ends bool) *waiter {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.waiters[id] = append(e.waiters[id], w)
+	if !e.rechecks {
+		e.rechecks = true
+		e.recheckLater()
+	}
 	return w
 }
 

@@ -86,6 +86,7 @@ type Engine struct {
 	random     *mathrand.Rand
 	running    map[job.ID]*running
 	waiters    map[job.ID][]*waiter
+	rechecks   bool            // recheck is called later
 	woken      []chan struct{} // of waiters that hints wake, used again; nil while a call uses it
 	started    bool            // Run is under way
 	drained    chan struct{}   // closed when no step of the last Run runs any more

@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/stagepost/stagepost/engine/repeat"
+	"github.com/stagepost/stagepost/internal/answers"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/job/words"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -46,27 +47,42 @@ type Order struct {
 
 // Submit creates a job. A second submission with the same key returns the job of the first. Within a request to a
 // server it is a Conflict if the first was another request; see [repeat].
-func (e *Engine) Submit(ctx context.Context, n Order) (job.Job, error) {
-	made := singles.Get().(*[1]job.Created)
-	jobs, err := e.submit(ctx, made[:], n)
+func (e *Engine) Submit(ctx context.Context, n Order) (j job.Job, err error) {
+	err = e.submitOne(ctx, &n, &j)
+	return j, err
+}
+
+// submitOne is Submit. It puts the record into j: records and orders are large, and each of many callers has a stack.
+func (e *Engine) submitOne(ctx context.Context, n *Order, j *job.Job) error {
+	one := singles.Get().(*single)
+	one.order[0] = *n
+	jobs, err := e.submit(ctx, one.made[:], one.order[:])
 	if err != nil {
-		return job.Job{}, err // made stays with the garbage collector
+		return err // the memory stays with the garbage collector
 	}
-	*made = [1]job.Created{}
-	singles.Put(made)
-	return jobs[0], nil
+	*one = single{}
+	singles.Put(one)
+	*j = jobs[0]
+	answers.GiveRecords(jobs)
+	return nil
+}
+
+// single is an order of one job, and what is made of it.
+type single struct {
+	order [1]Order
+	made  [1]job.Created
 }
 
 // singles has the memory of orders of one job that were carried out.
-var singles = sync.Pool{New: func() any { return new([1]job.Created) }}
+var singles = sync.Pool{New: func() any { return new(single) }}
 
 // SubmitAll creates jobs in one commit: all or none.
 func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error) {
-	return e.submit(ctx, make([]job.Created, len(all)), all...)
+	return e.submit(ctx, make([]job.Created, len(all)), all)
 }
 
 // submit creates jobs from orders. made has the same length.
-func (e *Engine) submit(ctx context.Context, made []job.Created, all ...Order) ([]job.Job, error) {
+func (e *Engine) submit(ctx context.Context, made []job.Created, all []Order) ([]job.Job, error) {
 	e.defining.RLock()
 	defer e.defining.RUnlock()
 	for i := range all {
