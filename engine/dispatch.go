@@ -76,9 +76,9 @@ func (e *Engine) claim(ctx context.Context, p *pool, n, rest int) {
 // start works on a claimed job in a slot that the caller has taken.
 func (e *Engine) start(p *pool, j *job.Job) {
 	r := &Run{id: j.ID, job: *j, engine: e, in: &e.surroundings, backend: local{e}, actor: e.name}
-	step, cancel := context.WithCancelCause(e.work)
+	claim := newTerm(e.work, e.clock, time.Time{})
 	r.running, r.lasting = &r.claim, e.lasting
-	r.claim.cancel, r.claim.changed = cancel, make(chan struct{}, 1)
+	r.claim.cancel, r.claim.changed = claim.close, make(chan struct{}, 1)
 	r.claim.epoch.Store(j.Epoch)
 	e.mu.Lock()
 	p.busy++
@@ -86,14 +86,14 @@ func (e *Engine) start(p *pool, j *job.Job) {
 	e.mu.Unlock()
 	go func() {
 		defer e.finish(p, r)
-		e.workOn(step, r)
+		e.workOn(claim, r)
 	}()
 }
 
 // workOn works on a claimed job, state after state, as long as the store lets it keep the claim.
-func (e *Engine) workOn(ctx context.Context, r *Run) {
+func (e *Engine) workOn(claim *term, r *Run) {
 	for held := true; held; {
-		held = e.runState(ctx, r)
+		held = e.runState(claim, r)
 		e.progress.drop(r.id)
 	}
 }
@@ -143,21 +143,21 @@ func (e *Engine) leave(r *running, id job.ID) {
 
 // runState does one attempt at one state, or at several if the step moves the job through them, and commits the
 // outcome. held reports whether this goroutine continues with the job, whose record is then that of the run.
-func (e *Engine) runState(ctx context.Context, r *Run) (held bool) {
+func (e *Engine) runState(claim *term, r *Run) (held bool) {
 	epoch := r.job.Epoch
 	r.running.epoch.Store(epoch)
 	r.work = e.workOf(r.job.Kind)
 	for tries := 0; ; tries++ {
 		r.newAttempt()
-		o := r.attempt(ctx)
+		o := r.attempt(claim)
 		if r.over {
 			return false
 		}
-		if o == nil || errors.Is(context.Cause(ctx), errLost) {
+		if o == nil || claim.lost() {
 			e.lost(r, errLost)
 			return false
 		}
-		next, err := e.conclude(ctx, r, o)
+		next, err := e.conclude(claim, r, o)
 		switch {
 		case err == nil:
 			if next != &r.job {
@@ -165,7 +165,7 @@ func (e *Engine) runState(ctx context.Context, r *Run) (held bool) {
 			}
 			return next.Worker == e.name && !next.Ended && next.Epoch > epoch
 		case job.KindOf(err) == job.Conflict && (tries < 3 || o.verdict == waits && r.running.listening()):
-			if err := r.Fresh(ctx); err != nil {
+			if err := r.Fresh(claim); err != nil {
 				return false
 			} // what it waited for may have happened: check again
 		case job.KindOf(err) == job.Stale:
@@ -272,12 +272,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (*job.Job, er
 	}
 	j, err := e.commit(r.lasting, r, t)
 	if t.Require.Unheld && job.KindOf(err) == job.Refused {
-		moved, err := e.putBack(ctx, r.work, &r.job, e.name, err, func(t *transition) (job.Job, error) {
-			t.Began = r.began
-			j, err := e.commit(r.lasting, r, t)
-			return *j, err
-		})
-		return &moved, err
+		return e.concludeHeld(ctx, r, err)
 	}
 	if t.Require.Settled && job.KindOf(err) == job.Refused {
 		err = job.Errorf(job.Conflict, "commit", j.ID, "%s", job.Reason(err)) // check again
@@ -293,6 +288,16 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (*job.Job, er
 		return &r.job, nil
 	}
 	return j, err
+}
+
+// concludeHeld is conclude after the commit was refused because the job is held.
+func (e *Engine) concludeHeld(ctx context.Context, r *Run, refusal error) (*job.Job, error) {
+	moved, err := e.putBack(ctx, r.work, &r.job, e.name, refusal, func(t *transition) (job.Job, error) {
+		t.Began = r.began
+		j, err := e.commit(r.lasting, r, t)
+		return *j, err
+	})
+	return &moved, err
 }
 
 // merge copies what the step set into the change that the engine made of its outcome. If the attempt did not succeed,
@@ -359,19 +364,29 @@ func (e *Engine) commit(ctx context.Context, r *Run, t *transition) (after *job.
 		}
 		pause := time.NewTimer(Backoff{First: 50 * time.Millisecond}.Pause(try, e.chance()))
 		<-pause.C
-		now, err := e.store.Get(ctx, r.job.ID)
-		if err != nil {
-			continue
-		}
-		applied, err := e.entered(ctx, r.job.Seq, &now, t.Change)
-		switch {
-		case err != nil:
-		case applied:
-			return &now, nil
-		case now.Epoch != t.Epoch || !now.Claimed():
-			return &now, job.Errorf(job.Stale, "commit", r.job.ID, "the claim ended while the store did not answer")
+		if now, err := e.applied(ctx, r, t); now != nil {
+			return now, err
 		}
 	}
+}
+
+// applied reads the record after a commit that the store did not answer. It returns it if the change was applied, and
+// with an error if it can no longer be; nil if it was not applied or that is unknown.
+func (e *Engine) applied(ctx context.Context, r *Run, t *transition) (*job.Job, error) {
+	now, err := e.store.Get(ctx, r.job.ID)
+	if err != nil {
+		return nil, err
+	}
+	applied, err := e.entered(ctx, r.job.Seq, &now, t.Change)
+	switch {
+	case err != nil:
+		return nil, err
+	case applied:
+		return &now, nil
+	case now.Epoch != t.Epoch || !now.Claimed():
+		return &now, job.Errorf(job.Stale, "commit", r.job.ID, "the claim ended while the store did not answer")
+	}
+	return nil, nil
 }
 
 // entered reports whether the history of the job has an entry of change c after number seq.

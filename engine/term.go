@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -9,11 +10,11 @@ import (
 )
 
 // term is the context of an attempt. It ends with errExpired when the state's time is up. That time changes when the
-// step moves its job to another state.
+// step moves its job to another state. The context of a claim is a term without a time.
 //
 // Most steps only pass it on. Its channel, and what contexts derived from it need, are made when they are first used.
 type term struct {
-	outer context.Context // of the claim
+	outer context.Context // of the claim, or of the engine
 	clock clock.Clock
 
 	mu     sync.Mutex      // guards the rest
@@ -30,8 +31,10 @@ type term struct {
 // newTerm makes the context of an attempt. With a zero time it has no end.
 func newTerm(ctx context.Context, c clock.Clock, at time.Time) *term {
 	t := &term{outer: ctx, clock: c}
-	t.set(at)
-	t.moved = false
+	if !at.IsZero() {
+		t.set(at)
+		t.moved = false
+	}
 	return t
 }
 
@@ -151,4 +154,22 @@ func (t *term) end() {
 	if t.cancel != nil { // releases what outer has of it, also if outer has ended
 		t.cancel(context.Canceled)
 	}
+}
+
+// close ends the context of a claim. With nil the work on the job has ended.
+func (t *term) close(cause error) {
+	if cause == nil {
+		t.end()
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.finish(cause)
+}
+
+// lost reports whether the claim was lost.
+func (t *term) lost() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return errors.Is(t.cause, errLost)
 }
