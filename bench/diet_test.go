@@ -24,8 +24,8 @@ type diet struct {
 
 // With a log the rows that the database does not have yet are in memory, anew for each turn of the applier.
 var diets = []diet{
-	{"log", sqlite.Options{}, 33_000, 75},
-	{"database", sqlite.Options{NoLog: true}, 16_300, 70},
+	{"log", sqlite.Options{}, 20_000, 32},
+	{"database", sqlite.Options{NoLog: true}, 4_600, 32},
 }
 
 // TestAllocationsOfJ8 bounds the memory of a job that is accepted, moved through its transitions and completed. The
