@@ -178,6 +178,10 @@ func (s *Store) countOthers(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
+// firstCount is the first pause before other servers are counted again, which doubles: the connection that opened the
+// store, which counts as one, ends soon.
+const firstCount = 10 * time.Millisecond
+
 func (s *Store) listen(ctx context.Context) {
 	conn, err := s.connect(ctx)
 	if err != nil {
@@ -196,12 +200,13 @@ func (s *Store) listen(ctx context.Context) {
 	defer s.others.Store(true) // until it is known again
 	self := hex.EncodeToString(s.id[:])
 	var next time.Time
-	for {
+	for pause := firstCount; ; {
 		if now := time.Now(); !now.Before(next) {
 			if s.lead(ctx, conn) != nil || s.countOthers(ctx, conn) != nil {
 				return
 			}
-			next = now.Add(s.options.LeadEvery)
+			pause = min(2*pause, s.options.LeadEvery)
+			next = now.Add(pause)
 		}
 		waiting, stop := context.WithDeadline(ctx, next)
 		n, err := conn.WaitForNotification(waiting)
