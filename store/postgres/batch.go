@@ -17,22 +17,28 @@ import (
 // batch is one transaction: it reads and locks what its operations need, computes what they write, and writes that.
 type batch struct {
 	*view
-	s        *Store
-	clock    time.Time // of the database
-	needs    rules.Needs
-	known    rules.Known
-	writes   *rules.Writes      // those of the writer: the next transaction uses their memory again
-	rows     map[job.ID]*record // that were read and are locked
-	row      int64              // highest row number
-	counters []string           // that it has read
-	crowds   map[job.ID]job.ID  // of new jobs
-	news     map[job.ID]int64   // row numbers of new jobs
-	refuse   []error            // of each operation, why it was refused
-	stale    []job.ID           // remembered jobs that were changed since
-	trusts   bool               // remembered jobs of own workers are locked when they are written
-	trusted  []*record          // those jobs
-	kept     *job.KeptClock     // to be written
-	result   *outcome           // of the writes
+	conn      *pgx.Conn
+	s         *Store
+	clock     time.Time // of the database
+	needs     rules.Needs
+	known     rules.Known
+	writes    *rules.Writes      // those of the writer: the next transaction uses their memory again
+	rows      map[job.ID]*record // that were read and are locked
+	row       int64              // highest row number
+	counters  []string           // that it has read
+	holdsRead bool
+	crowds    map[job.ID]job.ID // of new jobs
+	news      map[job.ID]int64  // row numbers of new jobs
+	refuse    []error           // of each operation, why it was refused
+	stale     []job.ID          // remembered jobs that were changed since
+	trusts    bool              // remembered jobs of own workers are locked when they are written
+	trusted   []*record         // those jobs
+	kept      *job.KeptClock    // to be written
+	assumed   *assumed          // what it assumes; nil: it has read what it needs
+	read      time.Time         // when clock was read
+	higher    []counter         // counters that it raises
+	entered   []laneID          // lanes that exist when it is committed
+	result    *outcome          // of the writes
 }
 
 // at returns the present time: that of the database, or that of the caller if the options state so.
@@ -140,12 +146,18 @@ const (
 // readClock reads the time and, with queue, when the first job that waits for that becomes due.
 func (b *batch) readClock(p *pgx.Batch, queue bool, due *int64) {
 	if !queue {
-		p.Queue(selectClock).QueryRow(func(row pgx.Row) error { return row.Scan(&b.clock) })
+		p.Queue(selectClock).QueryRow(func(row pgx.Row) error { return b.scanClock(row) })
 		return
 	}
 	p.Queue(selectClock + ", (" + selectFirstDue + ")").QueryRow(func(row pgx.Row) error {
-		return row.Scan(&b.clock, due)
+		return b.scanClock(row, due)
 	})
+}
+
+func (b *batch) scanClock(row pgx.Row, more ...any) error {
+	err := row.Scan(append([]any{&b.clock}, more...)...)
+	b.read = time.Now()
+	return err
 }
 
 // The names of counters.
@@ -158,24 +170,10 @@ const (
 
 // readGiven locks and reads the counters, in the order of their names. Those of new kinds are added.
 func (b *batch) readGiven(p *pgx.Batch) {
-	var names []string
-	for _, k := range b.needs.Numbers {
-		names = append(names, countNumbers+pg.Stored(string(k)))
-	}
-	if len(names) > 0 {
-		names = append(names, countRows)
-	}
-	if b.needs.Posted {
-		names = append(names, countMessages)
-	}
-	if b.needs.Audited {
-		names = append(names, countAudit)
-	}
+	names := b.counterNames()
 	if len(names) == 0 {
 		return
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
 	b.counters = names
 	if b.s.unknown(names) {
 		p.Queue("INSERT INTO given SELECT unnest($1::text[]), 0, '' ON CONFLICT DO NOTHING", names)
@@ -191,6 +189,24 @@ func (b *batch) readGiven(p *pgx.Batch) {
 			})
 			return err
 		})
+}
+
+// counterNames returns the names of the counters that the operations raise, in their order.
+func (b *batch) counterNames() (names []string) {
+	for _, k := range b.needs.Numbers {
+		names = append(names, countNumbers+pg.Stored(string(k)))
+	}
+	if len(names) > 0 {
+		names = append(names, countRows)
+	}
+	if b.needs.Posted {
+		names = append(names, countMessages)
+	}
+	if b.needs.Audited {
+		names = append(names, countAudit)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // count takes a counter over.
@@ -212,7 +228,7 @@ func (b *batch) readHolds(p *pgx.Batch) {
 	p.Queue(selectHolds).Query(func(rows pgx.Rows) error {
 		list, err := collect(b.s, rows, scanHold)
 		rules.SortHolds(list)
-		b.known.Holds = list
+		b.known.Holds, b.holdsRead = list, true
 		b.setHolds(list)
 		return err
 	})

@@ -13,18 +13,28 @@
 //
 //	callers -> operations -> writer: BEGIN, locks, reads (one round trip) -> rules -> writes, COMMIT (one round trip)
 //	        -> answers -> hints
+//	        or, if it remembers what they need: rules -> BEGIN, locks, conditions, writes, COMMIT (one round trip)
 //
 // One goroutine of each server writes, on a connection of its own. It takes all operations that wait, up to 512, and
 // waits shortly for those of the callers that it answered last. It carries them out in one transaction: it locks and
-// reads what they need, computes in Go what they write (package rules), and writes it with one statement for each
-// table, whose parameters are arrays. A refused operation has no writes. If a statement fails for a reason that lies in
-// the values, each operation runs in a transaction of its own, so that only the faulty one fails.
+// reads what they need, computes in Go what they write (package rules), and writes it. The rows of the tables that
+// nearly all transactions change are written by one statement, whose parameters are arrays of composite types; each
+// other table has a statement of its own. A refused operation has no writes. If a statement fails for a reason that
+// lies in the values, each operation runs in a transaction of its own, so that only the faulty one fails.
 //
 // The writer remembers the records that it wrote last. If it has all that its operations need, it locks their rows and
 // reads only the versions, which every change raises; it reads a record whose version is another one. Jobs that workers
 // have claimed, other than batches, are not even locked: other changes of them are rare. The statement that
 // writes them fails if one has another version, and the transaction begins again and locks and reads what it needs, as
 // do the next 100. What a transition leaves as it is, such as the data of a job, is not written again.
+//
+// A transaction reads nothing at all if the writer remembers what it would read. It assumes that records have their
+// versions, that there is no hold, that no job has become due and none with a better priority waits in the states in
+// which it claims, that lanes exist, that counters have the values that this server gave them last (only while it is
+// alone: another one raises them too), and that the clock of the database goes on like its own. Its statements check
+// all of this under the same locks and fail if anything is different. Then the transaction is rolled back and carried
+// out again with reads, as are the next 16. Limits that guard the next state, labels, messages, entries of the audit
+// log and claims that are no chain always take reads.
 //
 // Transactions are READ COMMITTED. Each statement sees what was committed before it began, and locks come before the
 // reads that depend on them. All servers take locks in one order:
@@ -40,7 +50,8 @@
 //  6. messages, by key,
 //  7. jobs to be claimed, with SKIP LOCKED, which waits for nothing,
 //  8. counts and turns, by key; the counts of each server are in rows of their own, and their sum counts,
-//  9. the advisory locks of lanes, by number.
+//  9. the advisory locks of lanes, by number. What removes lanes has the exclusive lock of the holds before, so that a
+//     transaction that has the shared one can rely on a lane that exists.
 //
 // Should two transactions wait for each other nevertheless (a job gets a batch's lock late because it has changed
 // meanwhile, or a claimed job is changed by two servers), PostgreSQL ends one, and the store tries again.

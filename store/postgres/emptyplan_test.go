@@ -43,6 +43,13 @@ func TestPlansOfEmptyTables(t *testing.T) {
 	_, err := script(ctx, s)
 	check(t, err)
 	check(t, rest(ctx, s))
+	for _, id := range []job.ID{"tst_chain1", "tst_chain2"} {
+		jobs, err := s.Create(ctx, chained(id))
+		check(t, err)
+		for _, e := range []lifecycle.Event{"begin", "next"} {
+			chainOn(t, s, &jobs[0], e, start)
+		}
+	}
 	_, err = conn.Prepare(ctx, "control", selectRecord+"WHERE m.n = ANY ($1) AND j.waits = 1")
 	check(t, err)
 	type prepared struct {

@@ -63,6 +63,23 @@ func (f *final) enter(all map[laneID]*enteredLane) {
 	}
 }
 
+// lanes returns the lanes that jobs have entered, without those of which a transaction assumes that they exist, if that
+// is enough.
+func (b *batch) lanes(list []*final) map[laneID]*enteredLane {
+	all := map[laneID]*enteredLane{}
+	for _, f := range list {
+		f.enter(all)
+	}
+	for id, l := range all {
+		b.entered = append(b.entered, id)
+		if b.assumed != nil && !l.waiting && b.s.memory.lanes[id] {
+			b.assumed.lanes = append(b.assumed.lanes, id)
+			delete(all, id)
+		}
+	}
+	return all
+}
+
 const (
 	shareLanes = "SELECT pg_advisory_xact_lock_shared($1, b) FROM unnest($2::int[]) b"
 	putLanes   = `INSERT INTO lane (id, kind, state, grp, owner, tags, crowd, suspect, waiting, priority, turn, first,
@@ -117,7 +134,7 @@ func (b *batch) enterLanes(p *pgx.Batch, entered map[laneID]*enteredLane) {
 		}
 	}
 	p.Queue(shareLanes, int32(lockLanes), slices.Sorted(maps.Keys(buckets)))
-	ids := func(l *enteredLane) pgtype.UUID { return pgtype.UUID{Bytes: l.id, Valid: true} }
+	ids := func(l *enteredLane) pgtype.UUID { return l.id.uuid() }
 	keys := func(rows []enteredLane) []any {
 		return []any{values(rows, func(l *enteredLane) int64 { return l.priority }),
 			values(rows, func(l *enteredLane) int64 { return l.n }),

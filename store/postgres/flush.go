@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
@@ -90,32 +89,36 @@ func (o *outcome) ordered() []*final {
 }
 
 // flush writes everything and commits.
-func (b *batch) flush() error {
+func (b *batch) flush(seq int64) error {
 	var p pgx.Batch
+	var s statement
 	o := b.outcome()
 	b.result = o
 	list := o.ordered()
+	entered := b.lanes(list)
+	b.raise()
+	if b.assumed != nil {
+		b.beginAssumed(&p, seq)
+		b.checkAssumed(&s)
+	}
 	b.checkTrusted(&p, o)
 	b.writePurged(&p, o.purged)
-	b.writeJobs(&p, list)
+	b.writeJobs(&s, &p, list)
+	b.writeTallies(&s, o)
+	s.queue(&p)
 	b.writeMessages(&p)
 	insertRows(&p, &audits, pointers(b.writes.Audits))
 	b.writeHolds(&p)
 	b.writeGiven(&p)
 	b.writeClock(&p)
-	b.writeTallies(&p, o)
 	b.writeTurns(&p)
-	entered := map[laneID]*enteredLane{}
-	for _, f := range list {
-		f.enter(entered)
-	}
 	b.enterLanes(&p, entered)
 	b.holdLanes(&p)
 	b.raiseLanes(&p)
 	b.markLanes(&p)
 	b.s.scanned(&p, 1)
 	p.Queue("COMMIT")
-	return b.q.SendBatch(b.ctx, &p).Close()
+	return b.conn.SendBatch(b.ctx, &p).Close()
 }
 
 func insertRows[T any](p *pgx.Batch, t *table[T], rows []*T) {
@@ -155,7 +158,7 @@ func tagRows(of []*record) []any {
 	return []any{rows, tags}
 }
 
-func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
+func (b *batch) writeJobs(s *statement, p *pgx.Batch, list []*final) {
 	var added, changed, transited []*record
 	var before [2][]*record // of changed and transited
 	entries := make([]*entry, 0, len(list))
@@ -186,15 +189,11 @@ func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
 			work = append(work, &taskOf{f.after.n, t})
 		}
 	}
-	b.writeMade(p, added)
-	insertRows(p, &now, added)
-	if len(changed) > 0 {
-		p.Queue(updateNow, append(now.args(changed), versions(before[0]))...)
-	}
-	if len(transited) > 0 {
-		p.Queue(updateTransition, append(transition.args(transited), versions(before[1]))...)
-	}
-	insertRows(p, &events, entries)
+	b.writeMade(s, p, added)
+	insertInto(s, &now, added)
+	update(s, &now, changed, versions(before[0]))
+	update(s, &transition, transited, versions(before[1]))
+	insertInto(s, &events, entries)
 	if len(work) > 0 {
 		p.Queue(putTasks, tasks.args(work)...)
 	}
@@ -208,10 +207,8 @@ func (b *batch) writeJobs(p *pgx.Batch, list []*final) {
 }
 
 var (
-	updateNow        = now.update()
-	updateTransition = transition.update()
-	putTasks         = tasks.put("job, name")
-	putMessages      = messages.put("key")
+	putTasks    = tasks.put("job, name")
+	putMessages = messages.put("key")
 )
 
 // writeMessages writes each message once, as it is after the last write.
@@ -268,7 +265,10 @@ type counter struct {
 	hash []byte
 }
 
-func (b *batch) writeGiven(p *pgx.Batch) {
+func byCounter(a, b counter) int { return cmp.Compare(a.name, b.name) }
+
+// raise finds out which counters the transaction raises.
+func (b *batch) raise() {
 	k, c := &b.known, b.writes.Counters
 	var all []counter
 	last := map[job.Kind]rules.KindNumber{}
@@ -287,13 +287,19 @@ func (b *batch) writeGiven(p *pgx.Batch) {
 	if c.Audits != k.Audits {
 		all = append(all, counter{countAudit, c.Audits, bytes.Clone(c.Sealed[:])})
 	}
-	if len(all) == 0 {
+	b.higher = all
+}
+
+// writeGiven writes the counters, which are locked, unless [batch.beginAssumed] did.
+func (b *batch) writeGiven(p *pgx.Batch) {
+	if len(b.higher) == 0 || b.assumed != nil {
 		return
 	}
 	p.Queue(`UPDATE given g SET n = v.n, hash = v.hash
  FROM unnest($1::text[], $2::bigint[], $3::bytea[]) AS v (what, n, hash) WHERE g.what = v.what`,
-		values(all, func(c *counter) string { return c.name }),
-		values(all, func(c *counter) int64 { return c.n }), values(all, func(c *counter) []byte { return c.hash }))
+		values(b.higher, func(c *counter) string { return c.name }),
+		values(b.higher, func(c *counter) int64 { return c.n }),
+		values(b.higher, func(c *counter) []byte { return c.hash }))
 }
 
 func (b *batch) writeClock(p *pgx.Batch) {
@@ -307,18 +313,28 @@ const putClock = `INSERT INTO clock VALUES (1, $1, $2, $3) ON CONFLICT (one) DO 
 
 // tallied are the counts of a kind, state and group.
 type tallied struct {
-	kind, state, group string
-	jobs, claimed      int64
-	amount             sizes.Sum
+	kind, state, group  string // as stored
+	slot, jobs, claimed int64
+	amount              sizes.Sum
 }
 
-func (b *batch) writeTallies(p *pgx.Batch, o *outcome) {
+var tallies = table[tallied]{"tally", "tally_row", false, []column[tallied]{
+	{name: "kind", plain: func(t *tallied) string { return t.kind }},
+	{name: "state", plain: func(t *tallied) string { return t.state }},
+	{name: "grp", plain: func(t *tallied) string { return t.group }},
+	{name: "slot", int: func(t *tallied) int64 { return t.slot }},
+	{name: "jobs", int: func(t *tallied) int64 { return t.jobs }},
+	{name: "claimed", int: func(t *tallied) int64 { return t.claimed }},
+	{name: "bytes", plain: func(t *tallied) string { return t.amount.Big().String() }},
+}}
+
+func (b *batch) writeTallies(s *statement, o *outcome) {
 	sums := map[[3]string]*tallied{}
 	add := func(j *job.Job, n int64) {
 		key := [3]string{pg.Stored(string(j.Kind)), pg.Stored(string(j.State)), pg.Stored(j.Group)}
 		t := sums[key]
 		if t == nil {
-			t = &tallied{kind: key[0], state: key[1], group: key[2]}
+			t = &tallied{kind: key[0], state: key[1], group: key[2], slot: int64(b.s.slot)}
 			sums[key] = t
 		}
 		t.jobs += n
@@ -336,31 +352,23 @@ func (b *batch) writeTallies(p *pgx.Batch, o *outcome) {
 		}
 		add(&f.after.job, 1)
 	}
-	var rows []tallied
+	var rows []*tallied
 	for _, t := range sums {
 		if t.jobs != 0 || t.claimed != 0 || t.amount != (sizes.Sum{}) {
-			rows = append(rows, *t)
+			rows = append(rows, t)
 		}
 	}
 	if len(rows) == 0 {
 		return
 	}
-	slices.SortFunc(rows, func(a, b tallied) int {
+	slices.SortFunc(rows, func(a, b *tallied) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.state, b.state), cmp.Compare(a.group, b.group))
 	})
-	p.Queue(`INSERT INTO tally AS t (kind, state, grp, slot, jobs, claimed, bytes)
- SELECT v.kind, v.state, v.grp, $7, v.jobs, v.claimed, v.bytes
- FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::numeric[])
-  AS v (kind, state, grp, jobs, claimed, bytes)
+	s.part(`INSERT INTO tally AS t (kind, state, grp, slot, jobs, claimed, bytes)
+ SELECT v.kind, v.state, v.grp, v.slot, v.jobs, v.claimed, v.bytes::numeric FROM unnest(` +
+		s.param(array[tallied]{t: &tallies, rows: rows}) + `::tally_row[]) AS v
  ON CONFLICT (kind, state, grp, slot) DO UPDATE SET jobs = t.jobs + excluded.jobs,
-  claimed = t.claimed + excluded.claimed, bytes = t.bytes + excluded.bytes`,
-		values(rows, func(t *tallied) string { return t.kind }),
-		values(rows, func(t *tallied) string { return t.state }),
-		values(rows, func(t *tallied) string { return t.group }),
-		values(rows, func(t *tallied) int64 { return t.jobs }),
-		values(rows, func(t *tallied) int64 { return t.claimed }),
-		values(rows, func(t *tallied) pgtype.Numeric { return pgtype.Numeric{Int: t.amount.Big(), Valid: true} }),
-		b.s.slot)
+  claimed = t.claimed + excluded.claimed, bytes = t.bytes + excluded.bytes`)
 }
 
 func (b *batch) writeTurns(p *pgx.Batch) {

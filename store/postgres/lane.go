@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -53,6 +55,9 @@ func (k *laneKey) id() (id laneID) {
 	copy(id[:], sum[:])
 	return id
 }
+
+// uuid is the stored form of a lane: NULL for none.
+func (id laneID) uuid() pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != laneID{}} }
 
 // bucket is the lock under which the keys of a lane change; see doc.go.
 func (id laneID) bucket() int32 { return int32(id[0]) % laneBuckets }

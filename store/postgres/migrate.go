@@ -17,7 +17,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the newest version that this program supports.
-const schemaVersion = 11
+const schemaVersion = 12
 
 // migrate upgrades the schema to schemaVersion, while other servers that open the store wait. A newer database is
 // refused with kind Internal.

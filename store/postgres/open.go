@@ -43,6 +43,7 @@ type Store struct {
 	others           atomic.Bool // there may be other servers
 	names            sync.Map    // counters that exist
 	recent           recent
+	memory           memory
 	watchers         watchers.List
 
 	mu       sync.Mutex // guards all below

@@ -148,7 +148,7 @@ func (v *view) readTurns(t *terms) error {
 			missing = append(missing, l.key.owner)
 		}
 	}
-	if len(missing) == 0 {
+	if len(missing) == 0 || v.single(t) {
 		return nil
 	}
 	rows, err := v.q.Query(v.ctx, selectTurns, storedAll(missing))
@@ -430,4 +430,18 @@ func (v *view) deepen(l *laneState, o order) error {
 	})
 	l.jobs = append(l.jobs, more...)
 	return err
+}
+
+// single reports whether a claim chooses among the jobs of one lane, so that turns do not matter.
+func (v *view) single(t *terms) bool {
+	n := 0
+	for _, s := range v.sources {
+		if n += len(s.lanes); !s.ended {
+			return false
+		}
+	}
+	for _, l := range v.fresh {
+		n += number(t.fits(l.key))
+	}
+	return n <= 1
 }

@@ -153,8 +153,7 @@ func (c *column[T]) args(rows []*T) any {
 		return valuesOf(rows, c.plain)
 	case c.lane != nil:
 		return valuesOf(rows, func(r *T) pgtype.UUID {
-			id := c.lane(r)
-			return pgtype.UUID{Bytes: id, Valid: id != laneID{}}
+			return c.lane(r).uuid()
 		})
 	}
 	return valuesOf(rows, c.bytes)
@@ -188,15 +187,19 @@ func values[T, V any](rows []T, f func(*T) V) []V {
 
 // table is a table whose rows are written in bulk.
 type table[T any] struct {
-	name    string
-	columns []column[T]
+	name      string
+	row       string // composite type with the columns, and was if the table is versioned; "": none
+	versioned bool   // it has the column version
+	columns   []column[T]
 }
 
-// only is the table with some of its columns.
-func (t *table[T]) only(names ...string) table[T] {
-	return table[T]{t.name, slices.DeleteFunc(slices.Clone(t.columns), func(c column[T]) bool {
+// only is the table with some of its columns, which a composite type has.
+func (t *table[T]) only(row string, names ...string) table[T] {
+	some := *t
+	some.row, some.columns = row, slices.DeleteFunc(slices.Clone(t.columns), func(c column[T]) bool {
 		return !slices.Contains(names, c.name)
-	})}
+	})
+	return some
 }
 
 // names returns the names of the columns, each after a prefix.
@@ -208,32 +211,18 @@ func (t *table[T]) names(prefix string) string {
 	return strings.Join(all, ", ")
 }
 
-// source is an expression that has rows of arguments: of the columns of the table, and of further ones, each with its
-// type.
-func (t *table[T]) source(more ...string) string {
-	all, names := make([]string, len(t.columns)), t.names("")
+// source is an expression that has rows of arguments, one for each column.
+func (t *table[T]) source() string {
+	all := make([]string, len(t.columns))
 	for i := range t.columns {
 		all[i] = fmt.Sprintf("$%d::%s", i+1, t.columns[i].typed())
 	}
-	for _, one := range more {
-		name, kind, _ := strings.Cut(one, " ")
-		all, names = append(all, fmt.Sprintf("$%d::%s[]", len(all)+1, kind)), names+", "+name
-	}
-	return "unnest(" + strings.Join(all, ", ") + ") AS v (" + names + ")"
+	return "unnest(" + strings.Join(all, ", ") + ") AS v (" + t.names("") + ")"
 }
 
 // insert is a statement that inserts rows.
 func (t *table[T]) insert() string {
 	return "INSERT INTO " + t.name + " (" + t.names("") + ") SELECT " + t.names("v.") + " FROM " + t.source()
-}
-
-// update is a statement that updates rows by the first column if they have the versions of the last argument. It fails
-// with [pg.DivisionByZero] if one has another version or is missing.
-func (t *table[T]) update() string {
-	key, was := t.columns[0].name, fmt.Sprintf("$%d::bigint[]", len(t.columns)+1)
-	return "WITH u AS (UPDATE " + t.name + " t SET (" + t.names("") + ") = ROW (" + t.names("v.") + ") FROM " +
-		t.source("was bigint") + " WHERE t." + key + " = v." + key + " AND t.version = v.was RETURNING 1)\n" +
-		"SELECT 1 / (count(*) = cardinality(" + was + "))::int FROM u"
 }
 
 // put is a statement that inserts rows or replaces those with the same keys.

@@ -92,8 +92,11 @@ func newChanged(j *job.Job, n int64, crowd job.ID, now time.Time) *changed {
 
 // canChain reports whether a job may be claimed by the worker that moved or created it.
 func (b *batch) canChain(w *rules.JobWrite, c *changed, now time.Time) (bool, error) {
-	t, err := b.terms(&job.Claim{N: 1, From: []job.KindState{c.key.KindState}, Labels: w.Chain.Labels,
-		Limits: w.Chain.Limits, Now: now})
+	claim := &job.Claim{N: 1, From: []job.KindState{c.key.KindState}, Labels: w.Chain.Labels, Now: now}
+	if len(w.Chain.Limits) > 0 && len(guarding(w.Chain.Limits, claim.From)) > 0 { // others need not be counted
+		claim.Limits = w.Chain.Limits
+	}
+	t, err := b.terms(claim)
 	if err != nil {
 		return false, err
 	}
@@ -104,7 +107,11 @@ func (b *batch) canChain(w *rules.JobWrite, c *changed, now time.Time) (bool, er
 	if first.candidate == nil || err != nil {
 		return false, err
 	}
-	return first.id == c.id || w.Before != nil && first.priority >= c.priority, nil
+	granted := first.id == c.id || w.Before != nil && first.priority >= c.priority
+	if granted {
+		b.noBetter(c, w.Before == nil)
+	}
+	return granted, nil
 }
 
 // lockPicked has a condition that is that of no index: an index of all waiting jobs would be read as a whole, if the

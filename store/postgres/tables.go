@@ -8,7 +8,7 @@ import (
 )
 
 // made has what never changes about a job, now what changes.
-var made = table[record]{"job_made", []column[record]{
+var made = table[record]{"job_made", "made_row", false, []column[record]{
 	{name: "n", int: func(r *record) int64 { return r.n }},
 	{name: "id", text: func(r *record) string { return string(r.job.ID) }},
 	{name: "kind", text: func(r *record) string { return string(r.job.Kind) }},
@@ -21,9 +21,10 @@ var made = table[record]{"job_made", []column[record]{
 	{name: "spec", bytes: func(r *record) []byte { return r.job.Spec }},
 	{name: "crowd", text: func(r *record) string { return string(r.crowd) }},
 	{name: "requires", plain: func(r *record) string { return labelsText(r.job.Requires) }},
+	{name: "words", plain: func(r *record) string { return r.job.Words }},
 }}
 
-var now = table[record]{"job_now", []column[record]{
+var now = table[record]{"job_now", "now_row", true, []column[record]{
 	{name: "n", int: func(r *record) int64 { return r.n }},
 	{name: "kind", text: func(r *record) string { return string(r.job.Kind) }},
 	{name: "state", text: func(r *record) string { return string(r.job.State) }},
@@ -59,8 +60,8 @@ var now = table[record]{"job_now", []column[record]{
 
 // transition has what a transition changes, for jobs of which the rest stays as it is. So contents that are long, which
 // PostgreSQL keeps outside of the row, are not written again.
-var transition = now.only("n", "state", "last_ok", "origin", "outcome", "ended", "version", "epoch", "worker", "until",
-	"starts", "attempts", "due", "entered", "changed", "seq", "head", "lane", "waits")
+var transition = now.only("transition_row", "n", "state", "last_ok", "origin", "outcome", "ended", "version", "epoch",
+	"worker", "until", "starts", "attempts", "due", "entered", "changed", "seq", "head", "lane", "waits")
 
 // stays reports whether a change leaves what transition does not have as it is.
 func (r *record) stays(after *record) bool {
@@ -88,7 +89,7 @@ type entry struct {
 	number int64 // among the entries of all histories; zero: it is not written yet
 }
 
-var events = table[entry]{"event", []column[entry]{
+var events = table[entry]{"event", "event_row", false, []column[entry]{
 	{name: "job", int: func(e *entry) int64 { return e.n }},
 	{name: "seq", int: func(e *entry) int64 { return e.event.Seq }},
 	{name: "event", text: func(e *entry) string { return string(e.event.Event) }},
@@ -112,7 +113,7 @@ type taskOf struct {
 	task job.Task
 }
 
-var tasks = table[taskOf]{"task", []column[taskOf]{
+var tasks = table[taskOf]{name: "task", columns: []column[taskOf]{
 	{name: "job", int: func(t *taskOf) int64 { return t.n }},
 	{name: "name", text: func(t *taskOf) string { return t.task.Name }},
 	{name: "kind", text: func(t *taskOf) string { return string(t.task.Kind) }},
@@ -126,7 +127,7 @@ var tasks = table[taskOf]{"task", []column[taskOf]{
 	{name: "changed", int: func(t *taskOf) int64 { return micro(t.task.Changed) }},
 }}
 
-var messages = table[job.Message]{"message", []column[job.Message]{
+var messages = table[job.Message]{name: "message", columns: []column[job.Message]{
 	{name: "m", int: func(m *job.Message) int64 { return m.Number }},
 	{name: "key", text: func(m *job.Message) string { return m.Key }},
 	{name: "job", text: func(m *job.Message) string { return string(m.Job) }},
@@ -140,7 +141,7 @@ var messages = table[job.Message]{"message", []column[job.Message]{
 	{name: "tried", text: func(m *job.Message) string { return triedText(m.Tried) }},
 }}
 
-var audits = table[job.Audit]{"audit", []column[job.Audit]{
+var audits = table[job.Audit]{name: "audit", columns: []column[job.Audit]{
 	{name: "a", int: func(a *job.Audit) int64 { return a.Seq }},
 	{name: "at", int: func(a *job.Audit) int64 { return micro(a.At) }},
 	{name: "actor", int: func(a *job.Audit) int64 { return int64(a.By) }},
@@ -157,7 +158,7 @@ var audits = table[job.Audit]{"audit", []column[job.Audit]{
 	{name: "address", text: func(a *job.Audit) string { return a.Address }},
 }}
 
-var holds = table[job.Hold]{"hold", []column[job.Hold]{
+var holds = table[job.Hold]{name: "hold", columns: []column[job.Hold]{
 	{name: "kind", text: func(h *job.Hold) string { return string(h.Kind) }},
 	{name: "state", text: func(h *job.Hold) string { return string(h.State) }},
 	{name: "grp", text: func(h *job.Hold) string { return h.Group }},

@@ -45,6 +45,10 @@ func (s *Store) tidy(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '2s'"); err != nil {
 			return err
 		}
+		// transactions that read nothing find out that their lanes exist under the shared lock of the holds
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, 0)", int32(lockHolds)); err != nil {
+			return err
+		}
 		for bucket := range int32(laneBuckets) {
 			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, $2)", int32(lockLanes), bucket); err != nil {
 				return err

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,10 +11,6 @@ import (
 	"github.com/stagepost/stagepost/store/internal/wordsearch"
 )
 
-// worded is made with the words of jobs, for transactions that create jobs which have some.
-var worded = table[record]{made.name, append(slices.Clip(made.columns),
-	column[record]{name: "words", plain: func(r *record) string { return r.job.Words }})}
-
 const (
 	setWords = `UPDATE job_made m SET words = v.words FROM unnest($1::bigint[], $2::text[]) AS v (n, words)
  WHERE m.n = v.n`
@@ -25,12 +20,8 @@ const (
 )
 
 // writeMade inserts what does not change about jobs, and their words.
-func (b *batch) writeMade(p *pgx.Batch, added []*record) {
-	if !slices.ContainsFunc(added, func(r *record) bool { return r.job.Words != "" }) {
-		insertRows(p, &made, added)
-		return
-	}
-	insertRows(p, &worded, added)
+func (b *batch) writeMade(s *statement, p *pgx.Batch, added []*record) {
+	insertInto(s, &made, added)
 	queueWords(p, insertWords, added)
 }
 

@@ -72,7 +72,7 @@ func TestWordsOfFormerSchema(t *testing.T) {
 	_, err := s.pool.Exec(ctx, `DROP TABLE job_word; DROP INDEX job_failed; ALTER TABLE job_made DROP COLUMN words;
 ALTER TABLE event DROP COLUMN form; ALTER TABLE audit DROP COLUMN form;
 DROP INDEX job_overdue, job_aged; CREATE INDEX job_expires ON job_now (expires) WHERE expires <> 0 AND ended = 0;
-DELETE FROM schema_version WHERE version > 9`)
+DROP TYPE made_row, now_row, transition_row, event_row, tally_row; DELETE FROM schema_version WHERE version > 9`)
 	check(t, err)
 	check(t, s.Close())
 	s = openStore(t, database, Options{CallerTime: true})

@@ -32,6 +32,8 @@ type writer struct {
 	writes rules.Writes // of the last transaction
 	// transactions that trust no remembered record: many after one for which that was wrong
 	wary int
+	// transactions that assume nothing: some after one that assumed what was wrong
+	reading int
 }
 
 // run carries out operations until the store is closed.
@@ -144,12 +146,12 @@ func (w *writer) carryOut(ops []*operation) error {
 // been committed, it answers callers whose contexts have ended; the operations of all others are in rest.
 func (w *writer) retry(ops []*operation) (rest []*operation, err error) {
 	w.seq++
-	w.wary = max(0, w.wary-1)
+	w.wary, w.reading = max(0, w.wary-1), max(0, w.reading-1)
 	began, wait, duplicates := time.Now(), w.s.options.RetryAfter, 0
 	var b *batch // of the last attempt
-	for due := true; ; {
+	for due, first := true, true; ; first = false {
 		last := b
-		next, applied, err := w.attempt(ops, due)
+		next, applied, err := w.attempt(ops, due, first)
 		if applied {
 			next, err = last, nil
 		}
@@ -172,6 +174,10 @@ func (w *writer) retry(ops []*operation) (rest []*operation, err error) {
 			if due, err = w.promote(ops); err == nil {
 				continue
 			}
+		}
+		if next != nil && next.assumed != nil && pg.State(err) == pg.DivisionByZero {
+			w.reading = longReading
+			continue
 		}
 		if errors.Is(err, errMistrusted) || next != nil && next.trusts && mistrusted(err) {
 			w.wary = longWary
@@ -219,6 +225,9 @@ var errMistrusted = errors.New("new jobs were not searched for")
 // trusts again. If all records are changed by turns on several servers, one of so many is tried twice.
 const longWary = 100
 
+// longReading is the same for a transaction that assumed what was wrong: another one reads it.
+const longReading = 16
+
 // mistrusted reports whether an attempt failed because a remembered record is not that of the database, or because a
 // new job exists.
 func mistrusted(err error) bool {
@@ -234,10 +243,10 @@ type persistent struct{ error }
 
 func (p persistent) Unwrap() error { return p.error }
 
-// attempt makes one attempt. With due, jobs that have become due are promoted before. It returns the transaction if
-// that was to be committed: with an error, the result is not known. applied reports that an earlier attempt was
-// committed.
-func (w *writer) attempt(ops []*operation, due bool) (b *batch, applied bool, err error) {
+// attempt makes one attempt. With due, jobs that have become due are promoted before. The first attempt reads nothing
+// if the server remembers what the operations need. It returns the transaction if that was to be committed: with an
+// error, the result is not known. applied reports that an earlier attempt was committed.
+func (w *writer) attempt(ops []*operation, due, first bool) (b *batch, applied bool, err error) {
 	ctx, stop := context.WithTimeout(context.Background(), w.s.options.Timeout)
 	defer stop()
 	if err := w.connect(ctx); err != nil {
@@ -248,6 +257,18 @@ func (w *writer) attempt(ops []*operation, due bool) (b *batch, applied bool, er
 			w.rollBack()
 		}
 	}()
+	if first && w.wary == 0 && w.reading == 0 {
+		one := w.newBatch(ctx)
+		one.trusts = true
+		if one.assume(ops) {
+			if err = one.compute(ops); err == nil {
+				return one, false, w.flush(one)
+			}
+			if !errors.Is(err, errUnknown) {
+				return nil, false, err
+			}
+		}
+	}
 	one := w.newBatch(ctx)
 	one.trusts = w.wary == 0
 	missed, err := one.prepare(ctx, ops, w.seq, due)
@@ -257,23 +278,35 @@ func (w *writer) attempt(ops []*operation, due bool) (b *batch, applied bool, er
 	if err != nil || applied {
 		return nil, applied, err
 	}
-	one.writes.Reset(&one.known)
-	one.refuse = make([]error, len(ops))
-	for i, o := range ops {
-		err := o.apply(one)
-		var refusal *job.Error
-		if err != nil && !errors.As(err, &refusal) {
-			return nil, false, err
-		}
-		one.refuse[i] = err
-		if err != nil && one.trusts && len(o.created) > 0 {
-			return nil, false, errMistrusted // a job that was taken to be new may exist, and then be the answer
-		}
+	if err := one.compute(ops); err != nil {
+		return nil, false, err
 	}
+	return one, false, w.flush(one)
+}
+
+func (w *writer) flush(b *batch) error {
 	if w.s.beforeFlush != nil {
 		w.s.beforeFlush(w)
 	}
-	return one, false, one.flush()
+	return b.flush(w.seq)
+}
+
+// compute computes what the operations write.
+func (b *batch) compute(ops []*operation) error {
+	b.writes.Reset(&b.known)
+	b.refuse = make([]error, len(ops))
+	for i, o := range ops {
+		err := o.apply(b)
+		var refusal *job.Error
+		if err != nil && !errors.As(err, &refusal) {
+			return err
+		}
+		b.refuse[i] = err
+		if err != nil && b.trusts && len(o.created) > 0 {
+			return errMistrusted // a job that was taken to be new may exist, and then be the answer
+		}
+	}
+	return nil
 }
 
 // errUncommitted reports that the writer's row has the number of the last transaction that is known to be committed,
@@ -317,7 +350,7 @@ func (w *writer) resolve(ctx context.Context) (applied bool, err error) {
 
 // newBatch returns a transaction on the connection.
 func (w *writer) newBatch(ctx context.Context) *batch {
-	b := &batch{view: newView(ctx, w.conn), s: w.s, writes: &w.writes, rows: map[job.ID]*record{},
+	b := &batch{view: newView(ctx, w.conn), conn: w.conn, s: w.s, writes: &w.writes, rows: map[job.ID]*record{},
 		crowds: map[job.ID]job.ID{}, news: map[job.ID]int64{}}
 	b.known.Numbers = map[job.Kind]int64{}
 	w.s.mu.Lock()
@@ -370,6 +403,7 @@ func (s *Store) committed(b *batch, ops []*operation) {
 	s.visited.Add(b.visits)
 	s.touched.Add(int64(len(b.writes.Jobs) + len(b.writes.Messages) + len(b.writes.Audits)))
 	s.recent.written(b.result)
+	s.memory.committed(b)
 	hints := b.hints()
 	for i, o := range ops {
 		o.done <- b.refuse[i]
@@ -384,6 +418,7 @@ func (w *writer) connect(ctx context.Context) error {
 		return nil
 	}
 	w.s.recent.forget()
+	w.s.memory.forget()
 	config := w.s.config.ConnConfig.Copy()
 	if w.s.writerDial != nil {
 		config.DialFunc = w.s.writerDial
@@ -393,7 +428,11 @@ func (w *writer) connect(ctx context.Context) error {
 		return err
 	}
 	pg.RegisterArrays(conn.TypeMap())
-	if err := set(ctx, conn, slices.Concat(planSettings, writerSettings)); err != nil {
+	err = set(ctx, conn, slices.Concat(planSettings, writerSettings))
+	if err == nil {
+		err = pg.RegisterRows(ctx, conn, rowTypes)
+	}
+	if err != nil {
 		_ = conn.Close(ctx)
 		return err
 	}
