@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -100,6 +101,9 @@ func (rowsCodec) DecodeValue(*pgtype.Map, uint32, int16, []byte) (any, error) { 
 
 var errNotRead = fmt.Errorf("arrays of composite types are not read")
 
+// longer is how much longer than the first row the others may be without more memory.
+const longer = 32
+
 // Encode is part of pgtype.EncodePlan. The format is that of array_recv, as of plan.Encode, and of record_recv: the
 // number of fields, and each field with its type and its length.
 func (c rowsCodec) Encode(value any, buf []byte) ([]byte, error) {
@@ -112,7 +116,9 @@ func (c rowsCodec) Encode(value any, buf []byte) ([]byte, error) {
 		row, n := list.AppendRow(append(buf, 0, 0, 0, 0, 0, 0, 0, 0), i)
 		binary.BigEndian.PutUint32(row[at:], uint32(len(row)-at-4))
 		binary.BigEndian.PutUint32(row[at+4:], uint32(n))
-		buf = row
+		if buf = row; i == 0 { // the others are hardly longer
+			buf = slices.Grow(buf, (list.Len()-1)*(len(buf)-at+longer))
+		}
 	}
 	return buf, nil
 }
