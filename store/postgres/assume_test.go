@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,6 +104,30 @@ func TestAssumed(t *testing.T) {
 			checkRecent(t, s)
 		})
 	}
+}
+
+// TestTidyWaits: lanes are not removed while a transaction that relies on them has the shared lock of the holds.
+func TestTidyWaits(t *testing.T) {
+	s, ctx := openStore(t, newDatabase(t), Options{CallerTime: true}), t.Context()
+	conn, err := s.connect(ctx)
+	check(t, err)
+	defer func() { check(t, conn.Close(context.WithoutCancel(ctx))) }()
+	_, err = conn.Exec(ctx, "SELECT pg_advisory_lock_shared($1, 0)", int32(lockHolds))
+	check(t, err)
+	done := make(chan error, 1)
+	go func() { done <- s.tidy(ctx) }()
+	for waits := false; !waits; {
+		select {
+		case err := <-done:
+			t.Fatalf("it did not wait: %v", err)
+		default:
+		}
+		check(t, conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+ AND classid = $1)`, int64(lockHolds)).Scan(&waits))
+	}
+	_, err = conn.Exec(ctx, "SELECT pg_advisory_unlock_shared($1, 0)", int32(lockHolds))
+	check(t, err)
+	check(t, <-done)
 }
 
 // TestAssumedClock: the lease of a job is that of the clock of the database, although the server expects another time
