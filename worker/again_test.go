@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,4 +135,34 @@ func TestStopWhileItStays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestManySlots: with many slots several requests with reports are under way. Each job goes through its states once,
+// also where answers are lost.
+func TestManySlots(t *testing.T) {
+	bubble(t, func(h *harness) {
+		d := &direct{Engine: h.Engine, cut: func(op string, n int) (bool, bool) {
+			return op == "report" && n%5 == 1, op == "report" && n%5 == 3
+		}}
+		const n = 450
+		var times atomic.Int32
+		jobs := make([]job.Job, n)
+		for i := range jobs {
+			jobs[i] = h.submit()
+		}
+		stop := h.work(d, func(context.Context, *engine.Run) error { times.Add(1); return nil },
+			worker.Options{Lease: 10 * time.Minute, Slots: n})
+		for _, j := range jobs {
+			h.end(j.ID)
+			if e := h.events(j.ID); e["begin"] != 1 || e["finish"] != 1 {
+				t.Errorf("%s: %v", j.ID, e)
+			}
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if times.Load() != n || d.granted != n || d.calls["report"] < 10 {
+			t.Errorf("%d steps, %d claims, %d requests with reports", times.Load(), d.granted, d.calls["report"])
+		}
+	})
 }

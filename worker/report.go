@@ -15,6 +15,10 @@ import (
 // mostReports is how many reports one request has.
 const mostReports = 100
 
+// senders is how many requests with reports are under way at once: as many as the reports of all slots fill, at most 4.
+// Fewer slots wait for one request, so that their next reports are in one, too.
+func senders(slots int) int { return max(1, min(slots/mostReports, 4)) }
+
 // finished is a report on its way.
 type finished struct {
 	report api.Report

@@ -131,7 +131,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer end()
 	background.Go(func() { w.renewals(lasting) })
 	background.Go(func() { w.flushes(lasting) })
-	background.Go(func() { w.delivers(lasting) })
+	for range senders(w.options.Slots) {
+		background.Go(func() { w.delivers(lasting) })
+	}
 
 	err := w.claims(claiming, ctx, lasting, &steps)
 	drain()
