@@ -73,7 +73,12 @@ func (r *relay) arrive(d direction) {
 
 // pass copies in both directions until one side ends.
 func (r *relay) pass(in net.Conn) {
-	out, err := net.Dial("tcp", r.to.Load().(string))
+	to, known := r.to.Load().(string) // not before the first server has started
+	if !known {
+		_ = in.Close()
+		return
+	}
+	out, err := net.Dial("tcp", to)
 	if err != nil {
 		_ = in.Close()
 		return
